@@ -1,0 +1,1 @@
+"""One `datasets` builder per corpus, all yielding one schema."""

@@ -1,0 +1,1 @@
+"""Portable model code: configurations, models and the mathematics they import."""

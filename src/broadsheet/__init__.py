@@ -1,0 +1,1 @@
+"""Broadsheet: Transformer models that read documents by their layout, and read them whole."""

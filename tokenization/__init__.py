@@ -1,0 +1,1 @@
+"""Portable input code: processors and the geometry they share."""
