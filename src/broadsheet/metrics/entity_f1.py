@@ -1,0 +1,185 @@
+"""Strict entity precision, recall and F1 on seqeval, with intervals over documents."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import datasets
+import evaluate
+import numpy as np
+from seqeval.scheme import BILOU, IOB1, IOB2, IOBES, IOE1, IOE2, Entities
+
+from broadsheet.metrics.bootstrap import bootstrap_weights, interval
+from broadsheet.tokenization.input_checks import InputError
+
+SCHEMES = {"IOB1": IOB1, "IOB2": IOB2, "IOE1": IOE1, "IOE2": IOE2, "IOBES": IOBES, "BILOU": BILOU}
+
+
+def entity_f1(
+    predictions: Sequence[Sequence[str]],
+    references: Sequence[Sequence[str]],
+    scheme: str = "IOB2",
+    labels: Collection[str] | None = None,
+    bootstrap_samples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """
+    Entity precision, recall and F1: an entity counts when its type, first and last word are all right.
+
+    Entities are what seqeval finds in `mode="strict"`: a sequence that breaks the scheme (an I- after O in IOB2) is
+    no entity. A ratio without denominator is 0.
+
+    Args:
+        predictions: the predicted labels of each document, one per word.
+        references: the true labels, of the same shape.
+        scheme: "IOB2", "IOBES", "IOB1", "IOE1", "IOE2" or "BILOU"; never guessed, because a guess from predictions
+            changes the score.
+        labels: the labels that may occur, to catch others; unchecked when omitted.
+        bootstrap_samples: resamples of the documents for the intervals; 0 for none.
+        confidence: the intervals' coverage, between 0 and 1.
+        seed: of the resampling.
+
+    Returns:
+        `precision`, `recall`, `f1` and `support` (micro average); `macro` with the means over types; `types` with
+        each type's precision, recall, f1, support and number predicted; `documents`; and `interval` with [low, high]
+        of precision, recall, f1, macro_f1 and of each type's f1, or None with fewer than two documents. All ratios
+        are in 0..1.
+
+    Raises:
+        InputError: an unknown scheme or label, no documents, or documents of different lengths.
+    """
+    if scheme not in SCHEMES:
+        raise InputError(f"There is no tagging scheme {scheme!r}; choose one of {', '.join(SCHEMES)}.")
+    if not 0 < confidence < 1:
+        raise InputError(f"The confidence {confidence} is not between 0 and 1; 0.95 is usual.")
+    _check(predictions, references, labels)
+    predicted = _entities(predictions, scheme, "predictions")
+    true = _entities(references, scheme, "references")
+    types = sorted({entity[0] for document in [*predicted, *true] for entity in document})
+    # [documents, types, (right, predicted, true)]
+    counts = np.zeros((len(true), len(types), 3), dtype=np.int64)
+    position = {name: index for index, name in enumerate(types)}
+    for document, (found, wanted) in enumerate(zip(predicted, true, strict=True)):
+        for column, entities in enumerate((found & wanted, found, wanted)):
+            for entity in entities:
+                counts[document, position[entity[0]], column] += 1
+    totals = counts.sum(axis=0)
+    per_type, micro = _ratios(totals), _ratios(totals.sum(axis=0))
+    macro = per_type.mean(axis=0) if types else np.zeros(3)
+    return {
+        **_named(micro),
+        "support": int(totals[:, 2].sum()),
+        "macro": _named(macro),
+        "types": {
+            name: {**_named(per_type[index]), "support": int(totals[index, 2]), "predicted": int(totals[index, 1])}
+            for name, index in position.items()
+        },
+        "documents": len(true),
+        "interval": _intervals(counts, types, bootstrap_samples, confidence, seed),
+    }
+
+
+class EntityF1(evaluate.Metric):
+    """
+    `entity_f1` as an `evaluate.Metric`: `EntityF1().compute(predictions=..., references=...)`, or `add_batch` first.
+
+    Args:
+        scheme: the tagging scheme (see `entity_f1`).
+        keep_in_memory: hold what `add_batch` adds in memory rather than in a file.
+        options: of `evaluate.Metric`.
+    """
+
+    def __init__(self, scheme: str = "IOB2", keep_in_memory: bool = True, **options: Any):
+        if scheme not in SCHEMES:
+            raise InputError(f"There is no tagging scheme {scheme!r}; choose one of {', '.join(SCHEMES)}.")
+        self.scheme = scheme
+        super().__init__(keep_in_memory=keep_in_memory, **options)
+
+    def _info(self) -> evaluate.MetricInfo:
+        sequence = datasets.List(datasets.Value("string"))
+        return evaluate.MetricInfo(
+            description="Strict entity precision, recall and F1 (seqeval), with bootstrap intervals over documents.",
+            citation="",
+            inputs_description=entity_f1.__doc__ or "",
+            features=datasets.Features({"predictions": sequence, "references": sequence}),
+            reference_urls=["https://github.com/chakki-works/seqeval"],
+        )
+
+    def compute(self, *, predictions: Any = None, references: Any = None, **options: Any) -> dict[str, Any] | None:
+        """As `entity_f1`; both arguments are left out after `add_batch`."""
+        if predictions is not None and references is not None:
+            # Before they are written to a table, which would fail on them without saying why.
+            _check(predictions, references, options.get("labels"))
+        return super().compute(predictions=predictions, references=references, **options)
+
+    def _compute(self, predictions: Any, references: Any, **options: Any) -> dict[str, Any]:
+        return entity_f1(predictions, references, scheme=self.scheme, **options)
+
+
+def _check(predictions: Any, references: Any, labels: Collection[str] | None) -> None:
+    if len(references) == 0:
+        raise InputError("There are no documents to score; pass the labels of at least one.")
+    if len(predictions) != len(references):
+        raise InputError(f"There are predictions for {len(predictions)} documents but labels of {len(references)}.")
+    known = None if labels is None else set(labels)
+    for document, (predicted, true) in enumerate(zip(predictions, references, strict=True)):
+        if len(predicted) != len(true):
+            raise InputError(
+                f"Document {document} has {len(predicted)} predicted but {len(true)} true labels; give one per word."
+            )
+        if known is not None and not known.issuperset(predicted):
+            raise InputError(_unknown(document, "predicted", set(predicted) - known, known))
+        if known is not None and not known.issuperset(true):
+            raise InputError(_unknown(document, "true", set(true) - known, known))
+
+
+def _unknown(document: int, kind: str, found: set[str], known: set[str]) -> str:
+    names = ", ".join(sorted(known))
+    return f"Document {document} has the {kind} label {min(found)!r}, which is none of the labels {names}."
+
+
+def _entities(sequences: Sequence[Sequence[str]], scheme: str, name: str) -> list[set[tuple[str, int, int]]]:
+    """The (type, start, end) of each document's entities, end exclusive."""
+    try:
+        found = Entities([list(sequence) for sequence in sequences], scheme=SCHEMES[scheme]).entities
+    except (ValueError, KeyError, IndexError):
+        # seqeval says which letter it stumbled on, but neither where nor why.
+        allowed = set(SCHEMES[scheme].allowed_prefix.name.split("|"))
+        for document, sequence in enumerate(sequences):
+            for word, label in enumerate(sequence):
+                if label[:1] not in allowed:
+                    raise InputError(
+                        f"The label {label!r} of word {word} of document {document} in {name} does not follow "
+                        f"{scheme}, whose labels start with {', '.join(sorted(allowed))}; pass the labels' scheme."
+                    ) from None
+        raise
+    return [{(entity.tag, entity.start, entity.end) for entity in document} for document in found]
+
+
+def _ratios(counts: np.ndarray) -> np.ndarray:
+    """(right, predicted, true) in the last axis to (precision, recall, f1)."""
+    right, predicted, true = counts[..., 0], counts[..., 1], counts[..., 2]
+    pairs = ((right, predicted), (right, true), (2 * right, predicted + true))
+    return np.stack([part / np.maximum(whole, 1) for part, whole in pairs], axis=-1)
+
+
+def _named(ratios: np.ndarray) -> dict[str, float]:
+    return {name: float(value) for name, value in zip(("precision", "recall", "f1"), ratios, strict=True)}
+
+
+def _intervals(
+    counts: np.ndarray, types: Sequence[str], samples: int, confidence: float, seed: int
+) -> dict[str, Any] | None:
+    if samples < 1 or len(counts) < 2:
+        return None
+    weights = bootstrap_weights(len(counts), samples, seed)
+    drawn = (weights @ counts.reshape(len(counts), -1)).reshape(samples, len(types), 3)
+    per_type, micro = _ratios(drawn), _ratios(drawn.sum(axis=1))
+    return {
+        "confidence": confidence,
+        "samples": samples,
+        "seed": seed,
+        **{name: interval(micro[:, index], confidence) for index, name in enumerate(("precision", "recall", "f1"))},
+        "macro_f1": interval(per_type[..., 2].mean(axis=1) if types else np.zeros(samples), confidence),
+        "types": {name: interval(per_type[:, index, 2], confidence) for index, name in enumerate(types)},
+    }
