@@ -1,0 +1,142 @@
+"""The post-norm Transformer layer of BERT, its attention left open. Parameters carry BERT's names."""
+
+from typing import Any
+
+import torch
+from torch import nn
+from transformers.activations import ACT2FN
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+
+class ResidualOutput(nn.Module):
+    """LayerNorm(dropout(dense(x)) + residual)."""
+
+    def __init__(self, input_size: int, hidden_size: int, eps: float, dropout: float):
+        super().__init__()
+        self.dense = nn.Linear(input_size, hidden_size)
+        self.LayerNorm = nn.LayerNorm(hidden_size, eps=eps)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, hidden_states: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        """`[batch, length, input]` and `[batch, length, hidden]` -> `[batch, length, hidden]`."""
+        return self.LayerNorm(self.dropout(self.dense(hidden_states)) + residual)
+
+
+class Intermediate(nn.Module):
+    """activation(dense(x)), the first half of the feed-forward network."""
+
+    def __init__(self, hidden_size: int, intermediate_size: int, activation: str):
+        super().__init__()
+        self.dense = nn.Linear(hidden_size, intermediate_size)
+        self.activation = ACT2FN[activation]
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """`[batch, length, hidden]` -> `[batch, length, intermediate]`."""
+        return self.activation(self.dense(hidden_states))
+
+
+class Attention(nn.Module):
+    """An attention and its output projection: `self` and `output`, as in BERT."""
+
+    def __init__(self, attention: nn.Module, attention_size: int, hidden_size: int, eps: float, dropout: float):
+        super().__init__()
+        self.self = attention
+        self.output = ResidualOutput(attention_size, hidden_size, eps, dropout)
+
+    def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """`[batch, length, hidden]` -> `[batch, length, hidden]`; further arguments go to the attention."""
+        return self.output(self.self(hidden_states, *args, **kwargs), hidden_states)
+
+
+class EncoderLayer(GradientCheckpointingLayer):
+    """
+    One layer: attention, feed-forward network, each with residual and LayerNorm after it.
+
+    Args:
+        attention: maps `[batch, length, hidden]` and further arguments to `[batch, length, attention_size]`.
+    """
+
+    def __init__(
+        self,
+        attention: nn.Module,
+        attention_size: int,
+        hidden_size: int,
+        intermediate_size: int,
+        activation: str,
+        eps: float,
+        dropout: float,
+    ):
+        super().__init__()
+        self.attention = Attention(attention, attention_size, hidden_size, eps, dropout)
+        self.intermediate = Intermediate(hidden_size, intermediate_size, activation)
+        self.output = ResidualOutput(intermediate_size, hidden_size, eps, dropout)
+
+    def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """`[batch, length, hidden]` -> `[batch, length, hidden]`; further arguments go to the attention."""
+        attention_output = self.attention(hidden_states, *args, **kwargs)
+        return self.output(self.intermediate(attention_output), attention_output)
+
+
+def split_heads(hidden_states: torch.Tensor, head_size: int) -> torch.Tensor:
+    """`[batch, length, heads * head_size]` -> `[batch, heads, length, head_size]`."""
+    return hidden_states.unflatten(-1, (-1, head_size)).transpose(1, 2)
+
+
+def merge_heads(hidden_states: torch.Tensor) -> torch.Tensor:
+    """`[batch, heads, length, head_size]` -> `[batch, length, heads * head_size]`."""
+    return hidden_states.transpose(1, 2).flatten(2)
+
+
+def eager_attention(
+    module: nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """
+    softmax(q k^T * scaling + mask) v, the plain form.
+
+    Shapes: query, key, value `[batch, heads, length, head_size]`; additive mask broadcastable to
+    `[batch, heads, length, length]`. Returns the output `[batch, length, heads, head_size]`, as the functions of
+    transformers do, and the probabilities.
+    """
+    scores = query @ key.transpose(-1, -2) * scaling
+    if attention_mask is not None:
+        scores = scores + attention_mask
+    probabilities = nn.functional.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
+    dropped = nn.functional.dropout(probabilities, dropout, training=module.training)
+    return (dropped @ value).transpose(1, 2), probabilities
+
+
+class SelfAttention(nn.Module):
+    """BERT's self-attention, computed by the attention function that the config names."""
+
+    is_causal = False
+
+    def __init__(self, config: Any, hidden_size: int, num_heads: int, dropout: float):
+        super().__init__()
+        self.config = config
+        self.head_size = hidden_size // num_heads
+        self.dropout = dropout
+        self.query = nn.Linear(hidden_size, hidden_size)
+        self.key = nn.Linear(hidden_size, hidden_size)
+        self.value = nn.Linear(hidden_size, hidden_size)
+
+    def forward(self, hidden_states: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
+        """`[batch, length, hidden]` and a mask of `create_bidirectional_mask` -> `[batch, length, hidden]`."""
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention)
+        output, _ = attend(
+            self,
+            split_heads(self.query(hidden_states), self.head_size),
+            split_heads(self.key(hidden_states), self.head_size),
+            split_heads(self.value(hidden_states), self.head_size),
+            attention_mask,
+            scaling=self.head_size**-0.5,
+            dropout=self.dropout if self.training else 0.0,
+        )
+        return output.flatten(2)

@@ -1,0 +1,161 @@
+"""The heads that the family's encoders share. Parameters carry the names of BERT's and RoBERTa's heads."""
+
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import initialization as init
+from transformers.activations import ACT2FN
+from transformers.modeling_outputs import (
+    BaseModelOutputWithPooling,
+    MaskedLMOutput,
+    QuestionAnsweringModelOutput,
+    SequenceClassifierOutput,
+    TokenClassifierOutput,
+)
+
+
+class FirstTokenPooler(nn.Module):
+    """tanh(dense(first token))."""
+
+    def __init__(self, hidden_size: int):
+        super().__init__()
+        self.dense = nn.Linear(hidden_size, hidden_size)
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """`[batch, length, hidden]` -> `[batch, hidden]`."""
+        return torch.tanh(self.dense(hidden_states[:, 0]))
+
+
+class BertPredictionTransform(nn.Module):
+    """Dense, activation, LayerNorm: `cls.predictions.transform` in BERT."""
+
+    def __init__(self, config: Any):
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = ACT2FN[config.hidden_act]
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """`[batch, length, hidden]` -> the same shape."""
+        return self.LayerNorm(self.activation(self.dense(hidden_states)))
+
+
+class BertPredictions(nn.Module):
+    """`cls.predictions` in BERT; the decoder is tied to the word embeddings, its bias is `bias`."""
+
+    def __init__(self, config: Any):
+        super().__init__()
+        self.transform = BertPredictionTransform(config)
+        self.decoder = nn.Linear(config.hidden_size, config.vocab_size, bias=True)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """`[batch, length, hidden]` -> `[batch, length, vocab]`."""
+        return self.decoder(self.transform(hidden_states))
+
+
+class BertMaskedLMHead(nn.Module):
+    """BERT's head for masked language modelling, `cls`."""
+
+    def __init__(self, config: Any):
+        super().__init__()
+        self.predictions = BertPredictions(config)
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """`[batch, length, hidden]` -> `[batch, length, vocab]`."""
+        return self.predictions(hidden_states)
+
+
+class RobertaMaskedLMHead(nn.Module):
+    """RoBERTa's head for masked language modelling, `lm_head`; the decoder's bias is `bias`."""
+
+    def __init__(self, config: Any):
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """`[batch, length, hidden]` -> `[batch, length, vocab]`."""
+        return self.decoder(self.layer_norm(nn.functional.gelu(self.dense(hidden_states))))
+
+
+def init_heads(module: nn.Module) -> None:
+    """Initialise what `PreTrainedModel._init_weights` does not know: the bias of the masked LM heads."""
+    if isinstance(module, (BertPredictions, RobertaMaskedLMHead)):
+        init.zeros_(module.bias)
+
+
+def linear_classifier(config: Any) -> nn.Linear:
+    """`[..., hidden]` -> `[..., num_labels]`."""
+    return nn.Linear(config.hidden_size, config.num_labels)
+
+
+def classifier_dropout(config: Any) -> nn.Dropout:
+    """Dropout before a classifier: `classifier_dropout`, or the hidden dropout where it is None."""
+    rate = config.classifier_dropout if config.classifier_dropout is not None else config.hidden_dropout_prob
+    return nn.Dropout(rate)
+
+
+class EncoderHeadMixin:
+    """
+    What a model with a head does with its encoder's outputs. The concrete class names its inputs in `forward` (Trainer
+    reads the signature), calls its encoder, and hands over.
+    """
+
+    config: Any
+    loss_function: Any
+
+    def masked_lm_output(
+        self,
+        outputs: BaseModelOutputWithPooling,
+        logits: torch.Tensor,
+        labels: torch.Tensor | None,
+        **kwargs: Any,
+    ) -> MaskedLMOutput:
+        """`labels` int `[batch, length]`, -100 where nothing is predicted; logits `[batch, length, vocab]`."""
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits, labels, vocab_size=self.config.vocab_size, **kwargs)
+        return MaskedLMOutput(loss, logits, outputs.hidden_states, outputs.attentions)
+
+    def token_classification_output(
+        self,
+        outputs: BaseModelOutputWithPooling,
+        logits: torch.Tensor,
+        labels: torch.Tensor | None,
+        **kwargs: Any,
+    ) -> TokenClassifierOutput:
+        """`labels` int `[batch, length]`, -100 where nothing is predicted; logits `[batch, length, labels]`."""
+        loss = None if labels is None else self.loss_function(logits, labels, self.config, **kwargs)
+        return TokenClassifierOutput(loss, logits, outputs.hidden_states, outputs.attentions)
+
+    def sequence_classification_output(
+        self,
+        outputs: BaseModelOutputWithPooling,
+        logits: torch.Tensor,
+        labels: torch.Tensor | None,
+        **kwargs: Any,
+    ) -> SequenceClassifierOutput:
+        """`labels` `[batch]` or, for several labels at once, float `[batch, labels]`; logits `[batch, labels]`."""
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config, **kwargs)
+        return SequenceClassifierOutput(loss, logits, outputs.hidden_states, outputs.attentions)
+
+    def question_answering_output(
+        self,
+        outputs: BaseModelOutputWithPooling,
+        logits: torch.Tensor,
+        start_positions: torch.Tensor | None,
+        end_positions: torch.Tensor | None,
+        **kwargs: Any,
+    ) -> QuestionAnsweringModelOutput:
+        """Positions int `[batch]`, the answer's first and last token; logits `[batch, length, 2]`."""
+        start_logits, end_logits = logits.unbind(-1)
+        loss = None
+        if start_positions is not None and end_positions is not None:
+            loss = self.loss_function(start_logits, end_logits, start_positions, end_positions, **kwargs)
+        return QuestionAnsweringModelOutput(loss, start_logits, end_logits, outputs.hidden_states, outputs.attentions)

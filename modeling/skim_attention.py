@@ -1,0 +1,291 @@
+"""
+Skim-Attention (Eq. 3 and 4): attention probabilities from layout alone, computed once, read by every text layer.
+
+Three exact forms of softmax(q k^T / sqrt(d)) v, in which q, k, the mask and the dropout are those of all layers:
+
+- plain: probabilities `[batch, heads, length, length]` under autograd; the paper's formula, line by line.
+- kept: the same probabilities, made block by block. What the layers send back for them is not summed layer after
+  layer in `[batch, heads, length, length]`: each layer leaves its output gradient and its values, and one product of
+  these, concatenated over the layers, gives the gradient of the probabilities, block by block.
+- recomputed: nothing of size length x length is kept. Each layer computes its blocks again from q and k; without
+  dropout, or in inference, inside the fused kernel of torch; with dropout, the blocks draw it from one seed.
+
+Kept and recomputed draw the same dropout from the same seed.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+
+from .encoder_layer import merge_heads, split_heads
+from .layout_embeddings import is_traced
+from .seeded_dropout import draw_seed, keep_mask, keep_scale
+
+# Elements of a block of probabilities: what a CPU's cache holds well, what fills a GPU.
+CPU_BLOCK, GPU_BLOCK = 1 << 21, 1 << 28
+
+
+class SkimPattern(NamedTuple):
+    """What the text layers read with: the fields of one of the three forms, the others None."""
+
+    probabilities: torch.Tensor | None = None  # [batch, heads, length, length], after dropout
+    link: torch.Tensor | None = None  # scalar that ties the layers to the kept probabilities in the graph
+    returned: list | None = None  # what the layers' backward passes leave for the kept probabilities
+    query: torch.Tensor | None = None  # [batch, heads, length, skim_head_size]
+    key: torch.Tensor | None = None
+    mask: torch.Tensor | None = None  # bool [batch, 1, 1, length]
+    dropout: float = 0.0
+    seed: int = 0
+
+
+class SkimAttention(nn.Module):
+    """
+    Query and key from the layout embeddings, and the attention pattern that all text layers share.
+
+    Args:
+        layout_size: size of the layout embeddings.
+        num_heads: number of heads; head h of every text layer uses A_h.
+        head_size: size of a head's query and key (`skim_attention_head_size`).
+        dropout: dropout of the probabilities, drawn once for all layers.
+        recompute_length: inputs longer than this keep no probabilities.
+    """
+
+    def __init__(self, layout_size: int, num_heads: int, head_size: int, dropout: float, recompute_length: int):
+        super().__init__()
+        self.head_size = head_size
+        self.dropout = dropout
+        self.recompute_length = recompute_length
+        self.query = nn.Linear(layout_size, num_heads * head_size)
+        self.key = nn.Linear(layout_size, num_heads * head_size)
+
+    def forward(
+        self,
+        layout: torch.Tensor,
+        mask: torch.Tensor | None,
+        plain: bool = False,
+        keep: bool = False,
+    ) -> SkimPattern:
+        """
+        Args:
+            layout: `[batch, length, layout_size]`.
+            mask: bool `[batch, 1, 1, length]`, True for the tokens that may be attended to; None for all.
+            plain: take the plain form.
+            keep: keep the probabilities whatever the length.
+        """
+        query = split_heads(self.query(layout), self.head_size)
+        key = split_heads(self.key(layout), self.head_size)
+        dropout = self.dropout if self.training else 0.0
+        if plain or (is_traced() and (dropout > 0 or layout.shape[1] <= self.recompute_length)):
+            probabilities = skim_probabilities(query, key, mask)
+            return SkimPattern(nn.functional.dropout(probabilities, dropout))
+        seed = draw_seed() if dropout else 0
+        if layout.shape[1] > self.recompute_length and not keep:
+            return SkimPattern(query=query, key=key, mask=mask, dropout=dropout, seed=seed)
+        returned: list[tuple[torch.Tensor, torch.Tensor]] = []
+        probabilities, link = _KeptProbabilities.apply(query, key, mask, dropout, seed, returned)
+        return SkimPattern(probabilities, link, returned)
+
+
+class SkimValues(nn.Module):
+    """What is left of a text layer's self-attention: its values, read through the shared pattern (Eq. 4)."""
+
+    def __init__(self, hidden_size: int, num_heads: int, head_size: int):
+        super().__init__()
+        self.head_size = head_size
+        self.value = nn.Linear(hidden_size, num_heads * head_size)
+
+    def forward(self, hidden_states: torch.Tensor, *pattern: Any) -> torch.Tensor:
+        """`[batch, length, hidden]` and the fields of a `SkimPattern` -> `[batch, length, heads * head_size]`."""
+        value = split_heads(self.value(hidden_states), self.head_size)
+        return merge_heads(read_pattern(SkimPattern(*pattern), value))
+
+
+def skim_probabilities(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """
+    Eq. 3, the plain form: softmax(q k^T / sqrt(d)).
+
+    Shapes: query, key `[batch, heads, length, skim_head_size]`, mask bool `[batch, 1, 1, length]`; returns
+    `[batch, heads, length, length]`. With all boxes equal every probability is 1 / (number of tokens). A row without
+    a token to attend to, in a document of padding alone, is uniform.
+    """
+    scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
+    scores = scores.to(torch.promote_types(query.dtype, torch.float32))
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    return scores.softmax(-1).to(query.dtype)
+
+
+def read_pattern(pattern: SkimPattern, value: torch.Tensor) -> torch.Tensor:
+    """A v of Eq. 4: value `[batch, heads, length, head_size]` -> the same shape."""
+    if pattern.query is not None and pattern.key is not None:
+        if pattern.dropout:
+            arguments = (pattern.query, pattern.key, value, pattern.mask, pattern.dropout, pattern.seed)
+            return _RecomputedAttention.apply(*arguments)
+        return nn.functional.scaled_dot_product_attention(pattern.query, pattern.key, value, attn_mask=pattern.mask)
+    assert pattern.probabilities is not None
+    if pattern.returned is None:
+        return pattern.probabilities @ value
+    return _ReadKept.apply(pattern.probabilities.detach(), pattern.link, value, pattern.returned)
+
+
+class _Block(NamedTuple):
+    documents: slice
+    rows: slice
+    number: int
+
+
+def _blocks(query: torch.Tensor) -> Iterator[_Block]:
+    """The blocks of the probabilities: several documents, one, or some rows of one, with all their keys."""
+    batch, heads, length, _ = query.shape
+    budget = CPU_BLOCK if query.device.type == "cpu" else GPU_BLOCK
+    documents = max(1, budget // (heads * length * length))
+    rows = max(1, min(length, budget // (documents * heads * length)))
+    starts = [(document, row) for document in range(0, batch, documents) for row in range(0, length, rows)]
+    for number, (document, row) in enumerate(starts):
+        yield _Block(slice(document, min(document + documents, batch)), slice(row, min(row + rows, length)), number)
+
+
+def _drop(probabilities: torch.Tensor, rate: float, seed: int, number: int) -> torch.Tensor:
+    if not rate:
+        return probabilities
+    keep = keep_mask(tuple(probabilities.shape), rate, seed + number, probabilities.device)
+    return (probabilities * keep).mul_(keep_scale(rate))
+
+
+def _score_gradient(clean: torch.Tensor, dropped: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
+    """
+    The gradient of the scores from that of the dropped-out probabilities: through dropout and softmax at once,
+    A' * dA' - A * sum(A' * dA').
+    """
+    product = gradient * dropped
+    return product.addcmul_(clean, product.sum(-1, keepdim=True), value=-1)
+
+
+class _KeptProbabilities(torch.autograd.Function):
+    """Probabilities after dropout, with a scalar whose gradient tells that the layers have left theirs."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        mask: torch.Tensor | None,
+        dropout: float,
+        seed: int,
+        returned: list[tuple[torch.Tensor, torch.Tensor]],
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        probabilities = query.new_empty(*query.shape[:3], query.shape[2])
+        for block in _blocks(query):
+            clean = _clean_block(query, key, mask, block)
+            probabilities[block.documents, :, block.rows] = _drop(clean, dropout, seed, block.number)
+        ctx.save_for_backward(query, key, mask, probabilities)
+        ctx.dropout, ctx.returned = dropout, returned
+        ctx.set_materialize_grads(False)
+        return probabilities, query.new_zeros(())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, direct: torch.Tensor | None, _link: torch.Tensor | None) -> tuple:  # type: ignore[override]
+        query, key, mask, probabilities = ctx.saved_tensors
+        returned, scale = list(ctx.returned), query.shape[-1] ** -0.5
+        ctx.returned.clear()
+        if direct is None and not returned:
+            return None, None, None, None, None, None
+        query_gradient, key_gradient = torch.empty_like(query), torch.zeros_like(key)
+        for block in _blocks(query):
+            documents, rows, _ = block
+            dropped = probabilities[documents, :, rows]
+            gradient = _gathered_gradient(direct, returned, block)
+            clean = _clean_block(query, key, mask, block) if ctx.dropout else dropped
+            scores = _score_gradient(clean, dropped, gradient).to(query.dtype).mul_(scale)
+            query_gradient[documents, :, rows] = scores @ key[documents]
+            key_gradient[documents] += scores.transpose(-1, -2) @ query[documents, :, rows]
+        return query_gradient, key_gradient, None, None, None, None
+
+
+def _gathered_gradient(
+    direct: torch.Tensor | None, returned: list[tuple[torch.Tensor, torch.Tensor]], block: _Block
+) -> torch.Tensor:
+    """A block of dA: what the layers left, sum of dO v^T as one product, and what came for A itself."""
+    if not returned:
+        assert direct is not None
+        return direct[block.documents, :, block.rows]
+    outputs = torch.cat([output[block.documents, :, block.rows] for output, _ in returned], -1)
+    values = torch.cat([value[block.documents] for _, value in returned], -1)
+    gradient = outputs @ values.transpose(-1, -2)
+    return gradient if direct is None else gradient.add_(direct[block.documents, :, block.rows])
+
+
+class _ReadKept(torch.autograd.Function):
+    """A v, whose backward pass leaves (output gradient, v) for `_KeptProbabilities` instead of a gradient of A."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        probabilities: torch.Tensor,
+        link: torch.Tensor,
+        value: torch.Tensor,
+        returned: list[tuple[torch.Tensor, torch.Tensor]],
+    ) -> torch.Tensor:
+        value = value.to(probabilities.dtype)
+        ctx.save_for_backward(probabilities, value)
+        ctx.returned = returned
+        return probabilities @ value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:  # type: ignore[override]
+        probabilities, value = ctx.saved_tensors
+        if ctx.needs_input_grad[1]:
+            ctx.returned.append((gradient, value))
+        value_gradient = probabilities.transpose(-1, -2) @ gradient if ctx.needs_input_grad[2] else None
+        return None, gradient.new_zeros(()) if ctx.needs_input_grad[1] else None, value_gradient, None
+
+
+class _RecomputedAttention(torch.autograd.Function):
+    """softmax(q k^T / sqrt(d)) v with seeded dropout, block by block, forward and backward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        mask: torch.Tensor | None,
+        dropout: float,
+        seed: int,
+    ) -> torch.Tensor:
+        value = value.to(query.dtype)
+        output = value.new_empty(value.shape)
+        for block in _blocks(query):
+            dropped = _drop(_clean_block(query, key, mask, block), dropout, seed, block.number)
+            output[block.documents, :, block.rows] = dropped @ value[block.documents]
+        ctx.save_for_backward(query, key, value, mask)
+        ctx.dropout, ctx.seed = dropout, seed
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:  # type: ignore[override]
+        query, key, value, mask = ctx.saved_tensors
+        scale = query.shape[-1] ** -0.5
+        query_gradient, key_gradient = torch.empty_like(query), torch.zeros_like(key)
+        value_gradient = torch.zeros_like(value)
+        for block in _blocks(query):
+            documents, rows, number = block
+            clean = _clean_block(query, key, mask, block)
+            dropped = _drop(clean, ctx.dropout, ctx.seed, number)
+            value_gradient[documents] += dropped.transpose(-1, -2) @ gradient[documents, :, rows]
+            probability_gradient = gradient[documents, :, rows] @ value[documents].transpose(-1, -2)
+            scores = _score_gradient(clean, dropped, probability_gradient).to(query.dtype).mul_(scale)
+            query_gradient[documents, :, rows] = scores @ key[documents]
+            key_gradient[documents] += scores.transpose(-1, -2) @ query[documents, :, rows]
+        return query_gradient, key_gradient, value_gradient, None, None, None
+
+
+def _clean_block(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, block: _Block) -> torch.Tensor:
+    mask = None if mask is None else mask[block.documents]
+    return skim_probabilities(query[block.documents, :, block.rows], key[block.documents], mask)
