@@ -1,0 +1,153 @@
+"""
+From the characters of a PDF page to words with boxes.
+
+PDFium lists a page's characters in the order of the page's content and puts in spaces and line ends where the content
+leaves a gap. Words end at those, and at gaps, new lines and turns that PDFium joined.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pypdfium2 as pdfium
+import pypdfium2.raw as pdfium_c
+
+from broadsheet.documents.pdf_characters import Characters
+
+# Two characters with no space between them are two words when they stand further apart than this, in font sizes.
+# PDFium itself puts a space into smaller gaps, judging by the font's own space and the text's letter spacing.
+WORD_GAP = 0.6
+# ... or when the second starts this far before the end of the first (a new line, or a column further left),
+BACKWARD_GAP = 1.5
+# ... or when their baselines are this far apart; a superscript is raised by less.
+BASELINE_STEP = 0.6
+# A segment (a run of words in one line) ends at gaps wider than this, as between the columns of a table.
+SEGMENT_GAP = 1.5
+
+REPLACEMENT = "\ufffd"  # stands for a character without a Unicode value
+_HYPHENS = (0x02, 0xAD, 0xFFFE)  # PDFium's marks of a hyphen at the end of a line, and the soft hyphen
+_LIGATURES = dict(zip(range(0xFB00, 0xFB07), ("ff", "fi", "fl", "ffi", "ffl", "st", "st"), strict=True))
+_BLANKS = np.array(
+    [0x20, *range(0x09, 0x0E), 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
+)
+
+
+@dataclass
+class PageText:
+    """
+    The words of one page.
+
+    `boxes [words, 4]` are float64 in the displayed page's points, origin top left, clipped to the page;
+    `segment_ids [words]` count from 0; `num_clipped` words reached over the page's edge, and `num_unmapped`
+    characters have no Unicode value in the file and stand in the words as U+FFFD.
+    """
+
+    words: list[str]
+    boxes: np.ndarray
+    segment_ids: np.ndarray
+    size: tuple[float, float]
+    num_clipped: int = 0
+    num_unmapped: int = 0
+
+
+def read_page_text(page: pdfium.PdfPage) -> PageText:
+    """Read the words of a page, in the order of the page's content."""
+    turns = pdfium_c.FPDFPage_GetRotation(page) % 4
+    bounds = page.get_bbox()
+    width, height = bounds[2] - bounds[0], bounds[3] - bounds[1]
+    size = (height, width) if turns % 2 else (width, height)
+    textpage = page.get_textpage()
+    try:
+        characters = Characters.read(textpage)
+    finally:
+        textpage.close()
+    starts, ends = _find_words(characters)
+    if len(starts) == 0:
+        return PageText([], np.zeros((0, 4)), np.zeros(0, dtype=np.int64), size)
+    text, num_unmapped = _to_text(characters.codes)
+    words = ["".join(text[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    boxes = _to_displayed(_word_boxes(characters.boxes, starts, ends), bounds, turns)
+    clipped = np.clip(boxes, 0, np.array([size[0], size[1], size[0], size[1]]))
+    # Rounding in the file's own numbers reaches over the edge by less than this: no news.
+    num_clipped = int((np.abs(clipped - boxes).max(axis=1) > 0.05).sum())
+    return PageText(words, clipped, _find_segments(characters, starts, ends), size, num_clipped, num_unmapped)
+
+
+def _find_words(characters: Characters) -> tuple[np.ndarray, np.ndarray]:
+    """First and last-plus-one character of each word, `[words]` each."""
+    count = len(characters)
+    ink = ~np.isin(characters.codes, _BLANKS)
+    joined = np.zeros(count + 1, dtype=bool)  # this character belongs to the word of the one before
+    if count > 1:
+        joined[1:count] = ink[1:] & ink[:-1] & ~_stand_apart(characters, np.arange(count - 1), np.arange(1, count))
+    return np.flatnonzero(ink & ~joined[:-1]), np.flatnonzero(ink & ~joined[1:]) + 1
+
+
+def _find_segments(characters: Characters, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """The segment of each word `[words]`: consecutive words in one line without a wide gap between them."""
+    apart = _stand_apart(characters, ends[:-1] - 1, starts[1:], SEGMENT_GAP)
+    return np.concatenate([[0], np.cumsum(apart)])
+
+
+def _stand_apart(
+    characters: Characters, first: np.ndarray, second: np.ndarray, gap_limit: float = WORD_GAP
+) -> np.ndarray:
+    """Whether the characters `second [n]` stand apart from the characters `first [n]`, read just before them."""
+    direction = characters.direction[first]
+    em = np.maximum(characters.em[first], characters.em[second])
+    start_1, end_1 = _extent(characters.boxes[first], direction)
+    start_2, end_2 = _extent(characters.boxes[second], direction)
+    leftward = _is_right_to_left(characters.codes[first]) & _is_right_to_left(characters.codes[second])
+    gap = np.where(leftward, start_1 - end_2, start_2 - end_1)
+    step = np.abs(((characters.origins[second] - characters.origins[first]) * characters.up[first]).sum(axis=1))
+    turned = (direction * characters.direction[second]).sum(axis=1) < 0.9
+    return (gap > gap_limit * em) | (gap < -BACKWARD_GAP * em) | (step > BASELINE_STEP * em) | turned
+
+
+def _extent(boxes: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where boxes `[n, 4]` begin and end along `direction [n, 2]`."""
+    middle = (boxes[:, :2] + boxes[:, 2:]) / 2
+    half = (boxes[:, 2:] - boxes[:, :2]) / 2
+    centre, reach = (middle * direction).sum(axis=1), (half * np.abs(direction)).sum(axis=1)
+    return centre - reach, centre + reach
+
+
+def _is_right_to_left(codes: np.ndarray) -> np.ndarray:
+    hebrew_arabic = (codes >= 0x590) & (codes < 0x900)
+    return hebrew_arabic | ((codes >= 0xFB1D) & (codes < 0xFE00)) | ((codes >= 0xFE70) & (codes < 0xFEFF))
+
+
+def _to_text(codes: np.ndarray) -> tuple[list[str], int]:
+    """The characters as strings, and how many have no Unicode value."""
+    codes = np.where(np.isin(codes, _HYPHENS), ord("-"), codes)
+    surrogate = (codes >= 0xD800) & (codes < 0xE000)
+    unmapped = (((codes < 0x20) & ~np.isin(codes, _BLANKS)) | surrogate) | (codes > 0x10FFFF)
+    codes = np.where(unmapped, ord(REPLACEMENT), codes)
+    text = [chr(code) for code in codes.tolist()]
+    for index in np.flatnonzero(np.isin(codes, list(_LIGATURES))):
+        text[index] = _LIGATURES[int(codes[index])]
+    return text, int(unmapped.sum())
+
+
+def _word_boxes(boxes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """The boxes `[words, 4]` around the characters `[start, end)` of each word."""
+    # reduceat takes [start, end) pairs; what it computes between the pairs is dropped.
+    spans = np.stack([starts, ends], axis=1).ravel()
+    padded = np.concatenate([boxes, boxes[-1:]])  # an end may lie one past the last character
+    low = np.minimum.reduceat(padded[:, :2], spans, axis=0)[::2]
+    high = np.maximum.reduceat(padded[:, 2:], spans, axis=0)[::2]
+    return np.concatenate([low, high], axis=1)
+
+
+def _to_displayed(boxes: np.ndarray, bounds: tuple[float, float, float, float], turns: int) -> np.ndarray:
+    """Turn boxes `[n, 4]` in PDF coordinates into the page as it is displayed, turned clockwise `turns` times."""
+    left, bottom, right, top = bounds
+    x0, y0, x1, y1 = boxes.T
+    if turns == 1:
+        edges = (y0 - bottom, x0 - left, y1 - bottom, x1 - left)
+    elif turns == 2:
+        edges = (right - x1, y0 - bottom, right - x0, y1 - bottom)
+    elif turns == 3:
+        edges = (top - y1, right - x1, top - y0, right - x0)
+    else:
+        edges = (x0 - left, top - y1, x1 - left, top - y0)
+    return np.stack(edges, axis=1)
