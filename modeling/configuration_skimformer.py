@@ -5,9 +5,11 @@ from typing import Literal
 from huggingface_hub.dataclasses import strict
 from transformers.configuration_utils import PreTrainedConfig
 
+from .warm_start import WarmStartConfigMixin
+
 
 @strict
-class SkimformerConfig(PreTrainedConfig):
+class SkimformerConfig(WarmStartConfigMixin, PreTrainedConfig):
     r"""
     Configuration of a Skimformer (Skim-Attention, section 4). The defaults are the paper's: 99,275,322 parameters with
     the masked LM head, 113,451,066 with `contextualize_layout=True`.

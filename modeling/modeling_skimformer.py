@@ -29,6 +29,7 @@ from .heads import (
 )
 from .layout_embeddings import LayoutEmbeddings, PositionEmbeddings, check_bbox, is_traced
 from .skim_attention import SkimAttention, SkimValues
+from .warm_start import WarmStartModelMixin
 
 
 class SkimformerTextEmbeddings(nn.Module):
@@ -103,7 +104,7 @@ class SkimformerEncoder(nn.Module):
         return hidden_states
 
 
-class SkimformerPreTrainedModel(EncoderHeadMixin, PreTrainedModel):
+class SkimformerPreTrainedModel(WarmStartModelMixin, EncoderHeadMixin, PreTrainedModel):
     """What all Skimformers share: config, initialisation, what can be recorded."""
 
     config: SkimformerConfig

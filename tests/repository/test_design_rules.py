@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PORTABLE = {
-    "modeling": {"torch", "transformers", "huggingface_hub"},
+    "modeling": {"torch", "transformers", "huggingface_hub", "safetensors"},
     "tokenization": {"numpy", "scipy", "sklearn", "tokenizers", "transformers"},
 }
 STANDARD_LIBRARY = set(__import__("sys").stdlib_module_names)
