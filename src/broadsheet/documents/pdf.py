@@ -2,8 +2,8 @@
 
 import logging
 import os
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 from typing import Literal
@@ -148,7 +148,7 @@ def _report(path: Path, pages: list[PageText]) -> None:
     if num_unmapped:
         unmapped = [index + 1 for index, page in enumerate(pages) if page.num_unmapped]
         logger.warning(
-            "%s does not tell which letters %s on %s are, they were read as U+FFFD; OCR would read them.",
+            "%s does not tell the letter of %s on %s, read as U+FFFD; where they matter, use OCR.",
             path,
             _count(num_unmapped, "character"),
             _pages(unmapped),

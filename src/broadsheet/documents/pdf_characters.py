@@ -16,19 +16,22 @@ import numpy as np
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
-NO_WIDTH = (0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF)  # zero-width space, (non-)joiners, word joiner, byte order mark
+UNMAPPED = 0xFFFD  # stands for a character without a Unicode value
+_NO_WIDTH = (0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF)  # zero-width space, (non-)joiners, word joiner, byte order mark
+_SOFT_HYPHENS = (0xAD, 0xFFFE)
 
 
 @dataclass
 class Characters:
     """The characters of a page in the order of its content, in PDF coordinates (points, y upwards)."""
 
-    codes: np.ndarray  # [characters] Unicode values
+    codes: np.ndarray  # [characters] Unicode values, UNMAPPED where the file tells none
     boxes: np.ndarray  # [characters, 4] left, bottom, right, top
     direction: np.ndarray  # [characters, 2] unit vector along the line
     up: np.ndarray  # [characters, 2] unit vector across the line, towards the top of the letters
     origins: np.ndarray  # [characters, 2] where the pen stood
     em: np.ndarray  # [characters] the font size as drawn
+    objects: np.ndarray  # [characters] which piece of text, drawn at once, it belongs to (an opaque number)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -44,7 +47,8 @@ class Characters:
         """
         count = textpage.count_chars()
         codes = np.fromiter(_map(_get_unicode, textpage, range(count)), dtype=np.int64, count=count)
-        kept = np.flatnonzero(~np.isin(codes, NO_WIDTH))
+        _clean(codes, textpage)
+        kept = np.flatnonzero(~np.isin(codes, _NO_WIDTH))
         indices, count = kept.tolist(), len(kept)
         ink = np.zeros((count, 4))
         _fill(_get_char_box, textpage, indices, *(_addresses(ink, column) for column in (0, 2, 1, 3)))
@@ -55,6 +59,8 @@ class Characters:
         origins = np.zeros((count, 2))
         _fill(_get_char_origin, textpage, indices, *(_addresses(origins, column) for column in range(2)))
         sizes = np.fromiter(_map(_get_font_size, textpage, indices), dtype=np.float64, count=count)
+
+        objects = np.array([handle or 0 for handle in _map(_get_text_object, textpage, indices)], dtype=np.int64)
 
         along, across = matrices[:, 0:2].astype(np.float64), matrices[:, 2:4].astype(np.float64)
         width = np.hypot(along[:, 0], along[:, 1])
@@ -70,8 +76,29 @@ class Characters:
         _use_font_box(boxes, loose[:, [0, 3, 2, 1]].astype(np.float64), ~mirrored & (direction[:, 0] > 0.9999))
         turned = np.flatnonzero((np.abs(direction).max(axis=1) > 0.9999) & (mirrored | (direction[:, 0] < 0.9999)))
         if len(turned):
-            _use_font_height(boxes, textpage, kept, turned, up, origins, em)
-        return cls(codes[kept], boxes, direction, up, origins, em)
+            _use_font_height(boxes, turned, objects, up, origins, em)
+        return cls(codes[kept], boxes, direction, up, origins, em, objects)
+
+    def select(self, kept: np.ndarray) -> "Characters":
+        """The characters at the positions, or under the mask, `kept`."""
+        arrays = (self.codes, self.boxes, self.direction, self.up, self.origins, self.em, self.objects)
+        return Characters(*(array[kept] for array in arrays))
+
+
+def _clean(codes: np.ndarray, textpage: pdfium.PdfTextPage) -> None:
+    """
+    Give hyphens and unmapped characters one code each, in place.
+
+    PDFium reports the hyphen at the end of a broken word as 2, and characters without a Unicode value under their
+    number in the font, which may be that of a control character, a line end included.
+    """
+    for index in np.flatnonzero(codes < 0x20).tolist():
+        if codes[index] == 2 and pdfium_c.FPDFText_IsHyphen(textpage, index) == 1:
+            codes[index] = ord("-")
+        elif codes[index] not in (0x09, 0x0A, 0x0D) or pdfium_c.FPDFText_HasUnicodeMapError(textpage, index) == 1:
+            codes[index] = UNMAPPED
+    codes[np.isin(codes, _SOFT_HYPHENS)] = ord("-")
+    codes[((codes >= 0xD800) & (codes < 0xE000)) | (codes > 0x10FFFF)] = UNMAPPED
 
 
 def _use_font_box(boxes: np.ndarray, loose: np.ndarray, upright: np.ndarray) -> None:
@@ -84,21 +111,12 @@ def _use_font_box(boxes: np.ndarray, loose: np.ndarray, upright: np.ndarray) -> 
 
 
 def _use_font_height(
-    boxes: np.ndarray,
-    textpage: pdfium.PdfTextPage,
-    indices: np.ndarray,
-    turned: np.ndarray,
-    up: np.ndarray,
-    origins: np.ndarray,
-    em: np.ndarray,
+    boxes: np.ndarray, turned: np.ndarray, objects: np.ndarray, up: np.ndarray, origins: np.ndarray, em: np.ndarray
 ) -> None:
     """Stretch the ink boxes of characters turned by 90, 180 or 270 degrees to their font's ascent and descent."""
-    heights: dict[int, tuple[float, float]] = {}
-    objects = list(_map(_get_text_object, textpage, indices[turned].tolist()))
-    for text_object in set(objects):
-        heights[text_object or 0] = _font_height(text_object)
-    for index, text_object in zip(turned.tolist(), objects, strict=True):
-        descent, ascent = heights[text_object or 0]
+    heights = {text_object: _font_height(text_object) for text_object in set(objects[turned].tolist())}
+    for index in turned.tolist():
+        descent, ascent = heights[int(objects[index])]
         axis = int(abs(up[index, 1]) > 0.5)  # 0: the line runs vertically, its height is in x
         pen, sign = origins[index, axis], np.sign(up[index, axis])
         edges = sorted((pen + sign * descent * em[index], pen + sign * ascent * em[index]))
@@ -106,7 +124,7 @@ def _use_font_height(
             boxes[index, axis], boxes[index, axis + 2] = edges
 
 
-def _font_height(text_object: int | None) -> tuple[float, float]:
+def _font_height(text_object: int) -> tuple[float, float]:
     """Descent (below zero) and ascent of a text object's font, scaled to a height of 1; (0, 0) if it tells none."""
     font = pdfium_c.FPDFTextObj_GetFont(ctypes.cast(text_object, pdfium_c.FPDF_PAGEOBJECT)) if text_object else None
     if not font:

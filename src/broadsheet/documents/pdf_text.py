@@ -11,23 +11,28 @@ import numpy as np
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
-from broadsheet.documents.pdf_characters import Characters
+from broadsheet.documents.pdf_characters import UNMAPPED, Characters
 
-# Two characters with no space between them are two words when they stand further apart than this, in font sizes.
-# PDFium itself puts a space into smaller gaps, judging by the font's own space and the text's letter spacing.
+# All in font sizes. Two characters with no space between them are two words when they stand further apart than this
+# (PDFium itself puts a space into smaller gaps, judging by the font's own space and the text's letter spacing),
 WORD_GAP = 0.6
 # ... or when the second starts this far before the end of the first (a new line, or a column further left),
 BACKWARD_GAP = 1.5
-# ... or when their baselines are this far apart; a superscript is raised by less.
+# ... or when their baselines are this far apart (a superscript is raised by less),
 BASELINE_STEP = 0.6
+# ... or when they are letters or digits this far apart that were drawn one after the other, not at once: the text
+# layers that OCR writes draw every word by itself and often closely.
+DRAWN_APART_GAP = 0.06
 # A segment (a run of words in one line) ends at gaps wider than this, as between the columns of a table.
 SEGMENT_GAP = 1.5
+# PDFium ends the line between letters of one baseline now and then (letters drawn one by one in changing sizes);
+# closer than this they are one word.
+TOUCHING_GAP = 0.1
+TOUCHING_STEP = 0.1
 
-REPLACEMENT = "\ufffd"  # stands for a character without a Unicode value
-_HYPHENS = (0x02, 0xAD, 0xFFFE)  # PDFium's marks of a hyphen at the end of a line, and the soft hyphen
 _LIGATURES = dict(zip(range(0xFB00, 0xFB07), ("ff", "fi", "fl", "ffi", "ffl", "st", "st"), strict=True))
 _BLANKS = np.array(
-    [0x20, *range(0x09, 0x0E), 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
+    [0x20, 0x09, 0x0A, 0x0D, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000]
 )
 
 
@@ -60,26 +65,55 @@ def read_page_text(page: pdfium.PdfPage) -> PageText:
         characters = Characters.read(textpage)
     finally:
         textpage.close()
+    characters = _without_false_line_ends(characters)
     starts, ends = _find_words(characters)
     if len(starts) == 0:
         return PageText([], np.zeros((0, 4)), np.zeros(0, dtype=np.int64), size)
-    text, num_unmapped = _to_text(characters.codes)
+    text = [_LIGATURES.get(code) or chr(code) for code in characters.codes.tolist()]
     words = ["".join(text[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     boxes = _to_displayed(_word_boxes(characters.boxes, starts, ends), bounds, turns)
     clipped = np.clip(boxes, 0, np.array([size[0], size[1], size[0], size[1]]))
     # Rounding in the file's own numbers reaches over the edge by less than this: no news.
     num_clipped = int((np.abs(clipped - boxes).max(axis=1) > 0.05).sum())
+    num_unmapped = int((characters.codes == UNMAPPED).sum())
     return PageText(words, clipped, _find_segments(characters, starts, ends), size, num_clipped, num_unmapped)
+
+
+def _without_false_line_ends(characters: Characters) -> Characters:
+    """Leave out the line ends that stand between two characters of one baseline that touch each other."""
+    line_end = np.isin(characters.codes, (0x0A, 0x0D))
+    ink = np.flatnonzero(~line_end)
+    before, after = ink[:-1], ink[1:]
+    ended = after - before > 1
+    before, after = before[ended], after[ended]
+    if len(before) == 0:
+        return characters
+    direction, em = characters.direction[before], np.maximum(characters.em[before], characters.em[after])
+    gap = (_extent(characters.boxes[after], direction)[0] - _extent(characters.boxes[before], direction)[1]) / em
+    touching = (np.abs(gap) < TOUCHING_GAP) & (_step(characters, before, after) < TOUCHING_STEP * em)
+    touching &= ~np.isin(characters.codes[before], _BLANKS) & ~np.isin(characters.codes[after], _BLANKS)
+    kept = np.ones(len(characters), dtype=bool)
+    for start, end in zip(before[touching].tolist(), after[touching].tolist(), strict=True):
+        kept[start + 1 : end] = False
+    return characters.select(kept)
 
 
 def _find_words(characters: Characters) -> tuple[np.ndarray, np.ndarray]:
     """First and last-plus-one character of each word, `[words]` each."""
     count = len(characters)
     ink = ~np.isin(characters.codes, _BLANKS)
+    first = np.flatnonzero(ink[:-1] & ink[1:])
+    second = first + 1
+    drawn_apart = characters.objects[first] != characters.objects[second]
+    drawn_apart[drawn_apart] = _are_alphanumeric(characters.codes, first[drawn_apart])
+    gap_limit = np.where(drawn_apart, DRAWN_APART_GAP, WORD_GAP)
     joined = np.zeros(count + 1, dtype=bool)  # this character belongs to the word of the one before
-    if count > 1:
-        joined[1:count] = ink[1:] & ink[:-1] & ~_stand_apart(characters, np.arange(count - 1), np.arange(1, count))
+    joined[second] = ~_stand_apart(characters, first, second, gap_limit)
     return np.flatnonzero(ink & ~joined[:-1]), np.flatnonzero(ink & ~joined[1:]) + 1
+
+
+def _are_alphanumeric(codes: np.ndarray, first: np.ndarray) -> list[bool]:
+    return [chr(codes[index]).isalnum() and chr(codes[index + 1]).isalnum() for index in first.tolist()]
 
 
 def _find_segments(characters: Characters, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -89,7 +123,7 @@ def _find_segments(characters: Characters, starts: np.ndarray, ends: np.ndarray)
 
 
 def _stand_apart(
-    characters: Characters, first: np.ndarray, second: np.ndarray, gap_limit: float = WORD_GAP
+    characters: Characters, first: np.ndarray, second: np.ndarray, gap_limit: float | np.ndarray
 ) -> np.ndarray:
     """Whether the characters `second [n]` stand apart from the characters `first [n]`, read just before them."""
     direction = characters.direction[first]
@@ -98,9 +132,14 @@ def _stand_apart(
     start_2, end_2 = _extent(characters.boxes[second], direction)
     leftward = _is_right_to_left(characters.codes[first]) & _is_right_to_left(characters.codes[second])
     gap = np.where(leftward, start_1 - end_2, start_2 - end_1)
-    step = np.abs(((characters.origins[second] - characters.origins[first]) * characters.up[first]).sum(axis=1))
+    step = _step(characters, first, second)
     turned = (direction * characters.direction[second]).sum(axis=1) < 0.9
     return (gap > gap_limit * em) | (gap < -BACKWARD_GAP * em) | (step > BASELINE_STEP * em) | turned
+
+
+def _step(characters: Characters, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """How far the baselines of characters are apart, across the line of the first."""
+    return np.abs(((characters.origins[second] - characters.origins[first]) * characters.up[first]).sum(axis=1))
 
 
 def _extent(boxes: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -114,18 +153,6 @@ def _extent(boxes: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, np.nd
 def _is_right_to_left(codes: np.ndarray) -> np.ndarray:
     hebrew_arabic = (codes >= 0x590) & (codes < 0x900)
     return hebrew_arabic | ((codes >= 0xFB1D) & (codes < 0xFE00)) | ((codes >= 0xFE70) & (codes < 0xFEFF))
-
-
-def _to_text(codes: np.ndarray) -> tuple[list[str], int]:
-    """The characters as strings, and how many have no Unicode value."""
-    codes = np.where(np.isin(codes, _HYPHENS), ord("-"), codes)
-    surrogate = (codes >= 0xD800) & (codes < 0xE000)
-    unmapped = (((codes < 0x20) & ~np.isin(codes, _BLANKS)) | surrogate) | (codes > 0x10FFFF)
-    codes = np.where(unmapped, ord(REPLACEMENT), codes)
-    text = [chr(code) for code in codes.tolist()]
-    for index in np.flatnonzero(np.isin(codes, list(_LIGATURES))):
-        text[index] = _LIGATURES[int(codes[index])]
-    return text, int(unmapped.sum())
 
 
 def _word_boxes(boxes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
