@@ -1,0 +1,170 @@
+"""The command line: `broadsheet --help`."""
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from broadsheet.documents import Document, InputError, read_document
+
+app = typer.Typer(
+    name="broadsheet",
+    help="Models that read documents by their layout, and read them whole. Start with: broadsheet demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+console = Console()
+errors = Console(stderr=True, highlight=False)
+
+# The training commands hand their arguments on to the parser that `python -m broadsheet.training.finetune` uses too.
+PASS_ON: dict[str, Any] = {
+    "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    "add_help_option": False,
+}
+
+
+@app.command()
+def demo(
+    output: Annotated[Path, typer.Option(help="Folder for the documents, the model and the pictures.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="Seed of documents and training.")] = 0,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the training documents; the demo's own if omitted.")
+    ] = None,
+) -> None:
+    """Make business documents as PDFs, train a small Skimformer on them, extract the fields of one it never saw."""
+    from broadsheet.demo.run import run_demo
+
+    run_demo(output, seed=seed, epochs=epochs, console=console)
+
+
+@app.command()
+def extract(
+    files: Annotated[list[Path], typer.Argument(help="The documents: PDF files with a text layer.")],
+    model: Annotated[str, typer.Option(help="A fine-tuned model: a folder, or a repository of the Hub.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per document and line.")] = False,
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the pages with the fields drawn on them: a PNG file, or with several documents a folder."
+        ),
+    ] = None,
+    min_score: Annotated[float, typer.Option(min=0, max=1, help="Leave out fields that score below this.")] = 0.0,
+    max_length: Annotated[int | None, typer.Option(help="Tokens of a window; the tokenizer's own if omitted.")] = None,
+    stride: Annotated[
+        int | None, typer.Option(help="Tokens that neighbouring windows share; a quarter if omitted.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Windows in one forward pass.")] = 8,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...; a GPU if there is one.")] = None,
+) -> None:
+    """
+    Print the fields of documents, each with its page, box and score.
+
+    A file that cannot be read is named on standard error, the others are done all the same, and the exit code is 2.
+    """
+    from broadsheet.extraction import FieldExtractor
+    from broadsheet.visualization import annotate_pages, save_pages
+
+    extractor = FieldExtractor.from_pretrained(
+        model, max_length=max_length, stride=stride, batch_size=batch_size, device=device
+    )
+    failed = 0
+    for path in _with_progress(files):
+        try:
+            document = read_document(path)
+            result = extractor(document)
+        except InputError as error:
+            errors.print(f"error: {error}", style="red", soft_wrap=True)
+            failed += 1
+            continue
+        entities = [entity for entity in result.entities if entity.score >= min_score]
+        if as_json:
+            print(json.dumps(fields_as_json(document, entities), ensure_ascii=False))
+        else:
+            print_fields(document, entities)
+        if picture is not None:
+            target = picture / f"{path.stem}.png" if len(files) > 1 else picture
+            target.parent.mkdir(parents=True, exist_ok=True)
+            save_pages(annotate_pages(document, entities), target)
+            errors.print(f"picture: {target}", soft_wrap=True)
+    if failed:
+        raise typer.Exit(2)
+
+
+@app.command("finetune", **PASS_ON)
+def finetune(context: typer.Context) -> None:
+    """Fine-tune a model on labelled documents, by a YAML recipe, flags, or both: see `broadsheet finetune --help`."""
+    from broadsheet.training import finetune as command
+
+    command.main(context.args)
+
+
+@app.command("evaluate", **PASS_ON)
+def evaluate(context: typer.Context) -> None:
+    """Measure a fine-tuned model on labelled documents, by entity type: see `broadsheet evaluate --help`."""
+    from broadsheet.training import evaluate as command
+
+    command.main(context.args)
+
+
+@app.command("train-tokenizer", **PASS_ON)
+def train_tokenizer(context: typer.Context) -> None:
+    """Train a tokenizer on documents or text: see `broadsheet train-tokenizer --help`."""
+    from broadsheet.training import tokenizer as command
+
+    command.main(context.args)
+
+
+def fields_as_json(document: Document, entities: list[Any]) -> dict[str, Any]:
+    """A document's fields as plain data: boxes in page units, pages counted from 1, scores in 0..1."""
+    return {
+        "file": document.source,
+        "page_sizes": [list(size) for size in document.page_sizes],
+        "fields": [
+            {
+                "label": entity.label,
+                "text": entity.text,
+                "page": entity.page + 1,
+                "score": round(entity.score, 4),
+                "boxes": [[round(edge, 2) for edge in box] for box in entity.boxes],
+                "words": entity.word_ids,
+            }
+            for entity in entities
+        ],
+    }
+
+
+def print_fields(document: Document, entities: list[Any]) -> None:
+    """Print a document's fields as a table."""
+    pages = f"{document.num_pages} page{'s' if document.num_pages != 1 else ''}"
+    table = Table(title=f"{document.source} ({pages}, {len(document)} words)", title_justify="left")
+    for heading in ("field", "text"):
+        table.add_column(heading)
+    for heading in ("page", "score"):
+        table.add_column(heading, justify="right")
+    for entity in entities:
+        table.add_row(entity.label, entity.text, str(entity.page + 1), f"{entity.score:.3f}")
+    console.print(table if entities else f"{document.source}: no fields found")
+
+
+def _with_progress(files: list[Path]) -> Any:
+    if len(files) < 2:
+        return files
+    from tqdm.auto import tqdm
+
+    return tqdm(files, unit="document", disable=None)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run a command. Unusable input ends with one sentence on standard error and exit code 2."""
+    logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
+    try:
+        app(argv)
+    except InputError as error:
+        errors.print(f"error: {error}", style="red", soft_wrap=True)
+        sys.exit(2)

@@ -1,0 +1,60 @@
+"""The family's members, and their registration with the Auto classes of transformers."""
+
+from typing import NamedTuple
+
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForDocumentQuestionAnswering,
+    AutoModelForMaskedLM,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoProcessor,
+    PreTrainedConfig,
+    PreTrainedModel,
+    ProcessorMixin,
+)
+
+from broadsheet.modeling.configuration_skimformer import SkimformerConfig
+from broadsheet.modeling.modeling_skimformer import (
+    SkimformerForMaskedLM,
+    SkimformerForQuestionAnswering,
+    SkimformerForSequenceClassification,
+    SkimformerForTokenClassification,
+    SkimformerModel,
+)
+from broadsheet.tokenization.processing_skimformer import SkimformerProcessor
+
+
+class FamilyMember(NamedTuple):
+    """A model type: its config, its processor, and the Auto classes that lead to its models."""
+
+    config: type[PreTrainedConfig]
+    processor: type[ProcessorMixin]
+    models: dict[type, type[PreTrainedModel]]
+
+
+MODELS: dict[str, FamilyMember] = {
+    "skimformer": FamilyMember(
+        SkimformerConfig,
+        SkimformerProcessor,
+        {
+            AutoModel: SkimformerModel,
+            AutoModelForMaskedLM: SkimformerForMaskedLM,
+            AutoModelForTokenClassification: SkimformerForTokenClassification,
+            AutoModelForSequenceClassification: SkimformerForSequenceClassification,
+            AutoModelForQuestionAnswering: SkimformerForQuestionAnswering,
+            AutoModelForDocumentQuestionAnswering: SkimformerForQuestionAnswering,
+        },
+    ),
+}
+
+
+def register_models() -> None:
+    """Register all members; calling it again changes nothing."""
+    for model_type, member in MODELS.items():
+        AutoConfig.register(model_type, member.config, exist_ok=True)
+        AutoProcessor.register(member.config, member.processor, exist_ok=True)
+        for auto_class, model in member.models.items():
+            auto_class.register(member.config, model, exist_ok=True)  # type: ignore[attr-defined]
