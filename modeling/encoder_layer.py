@@ -108,7 +108,8 @@ def eager_attention(
     scores = query @ key.transpose(-1, -2) * scaling
     if attention_mask is not None:
         scores = scores + attention_mask
-    probabilities = nn.functional.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
+    exact = torch.promote_types(query.dtype, torch.float32)
+    probabilities = nn.functional.softmax(scores, dim=-1, dtype=exact).to(query.dtype)
     dropped = nn.functional.dropout(probabilities, dropout, training=module.training)
     return (dropped @ value).transpose(1, 2), probabilities
 
