@@ -1,0 +1,41 @@
+"""The members of the family, and the cases that the common tests run on."""
+
+import pytest
+from tests.family.members.skimformer import SKIMFORMER
+from tests.family.spec import MODEL, Case, ModelSpec
+
+MEMBERS: tuple[ModelSpec, ...] = (SKIMFORMER,)
+
+
+def variants() -> pytest.MarkDecorator:
+    """Every member in every variant, base model."""
+    return _parametrize([Case(spec, variant) for spec in MEMBERS for variant in spec.variants])
+
+
+def variant_heads(*without: str) -> pytest.MarkDecorator:
+    """Every member in every variant with every head; `without` some heads."""
+    return _parametrize(
+        [
+            Case(spec, variant, head)
+            for spec in MEMBERS
+            for variant in spec.variants
+            for head in spec.heads
+            if head not in without
+        ]
+    )
+
+
+def heads(*without: str) -> pytest.MarkDecorator:
+    """Every member in its first variant with every head: for what a variant does not change."""
+    return _parametrize(
+        [Case(spec, spec.variants[0], head) for spec in MEMBERS for head in spec.heads if head not in without]
+    )
+
+
+def types(head: str = MODEL) -> pytest.MarkDecorator:
+    """Every member once: for the costly tests."""
+    return _parametrize([Case(spec, spec.variants[0], head) for spec in MEMBERS])
+
+
+def _parametrize(cases: list[Case]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", cases, ids=str)
