@@ -143,11 +143,17 @@ def skipped_files(dataset: datasets.Dataset | datasets.DatasetDict) -> list[dict
     parts: Mapping[str, Any] = dataset if isinstance(dataset, Mapping) else {str(dataset.split): dataset}
     records = []
     for split, part in parts.items():
-        folders = {os.path.dirname(file["filename"]) for file in part.cache_files}
-        split = str(split).split("[")[0]
-        for report in sorted(path for folder in folders for path in glob.glob(f"{folder}/skipped-*-{split}.jsonl")):
-            with open(report, encoding="utf-8") as lines:
-                records += [json.loads(line) for line in lines]
+        for folder in {os.path.dirname(file["filename"]) for file in part.cache_files}:
+            records += read_reports(folder, str(split).split("[")[0])
+    return records
+
+
+def read_reports(folder: str, split: str) -> list[dict[str, str]]:
+    """What `record_skipped` noted beside the prepared data of a split."""
+    records = []
+    for report in sorted(glob.glob(os.path.join(glob.escape(folder), f"skipped-*-{split}.jsonl"))):
+        with open(report, encoding="utf-8") as lines:
+            records += [json.loads(line) for line in lines]
     return records
 
 

@@ -19,10 +19,11 @@ import datasets
 from broadsheet.dataset_scripts.builder import DocumentBuilder, DocumentConfig
 from broadsheet.dataset_scripts.schema import clip_boxes, document_features
 from broadsheet.tokenization.input_checks import InputError
+from broadsheet.tokenization.tagging import bio_labels
 
 logger = logging.getLogger(__name__)
 
-LABELS = ["O", "B-HEADER", "I-HEADER", "B-QUESTION", "I-QUESTION", "B-ANSWER", "I-ANSWER"]
+LABELS = bio_labels(("HEADER", "QUESTION", "ANSWER"))
 ENTITY_TYPES = ("header", "question", "answer", "other")
 FOLDERS = {"train": "training_data", "test": "testing_data"}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 
-from broadsheet.dataset_scripts.builder import DocumentBuilder, skipped_files
+from broadsheet.dataset_scripts.builder import DocumentBuilder, read_reports
 from broadsheet.dataset_scripts.funsd import Funsd
 from broadsheet.dataset_scripts.pdf_folder import PdfFolder
 from broadsheet.tokenization.input_checks import InputError
@@ -63,13 +63,11 @@ def load_dataset(
             )
         return builder.as_streaming_dataset(split=split)
     builder.download_and_prepare(num_proc=num_proc)
-    dataset = builder.as_dataset(split=split)
-    for part_name, part in (dataset if isinstance(dataset, dict) else {split: dataset}).items():
-        if len(part) == 0 and "[" not in str(part_name):
-            skipped = skipped_files(dataset)
-            reason = f": {skipped[0]['reason']}" if skipped else "."
+    for name_of_split, info in builder.info.splits.items():
+        if info.num_examples == 0:
+            skipped = read_reports(builder.cache_dir, name_of_split)
             raise InputError(
-                f"No document of {builder.config.data_dir} could be used; {len(skipped)} were skipped, "
-                f"the first because{reason}"
+                f"No document of {builder.config.data_dir} could be used; {len(skipped)} were skipped, the first "
+                f"because: {skipped[0]['reason']}"
             )
-    return dataset
+    return builder.as_dataset(split=split)

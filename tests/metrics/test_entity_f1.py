@@ -6,7 +6,8 @@ import pytest
 from seqeval.metrics import classification_report
 from seqeval.scheme import IOB2, IOBES
 
-from broadsheet.metrics import EntityF1, bootstrap_weights, entity_f1, perplexity
+from broadsheet.metrics import EntityF1, entity_f1, perplexity
+from broadsheet.metrics.bootstrap import bootstrap_weights
 from broadsheet.tokenization.input_checks import InputError
 
 ALPHABETS = {

@@ -8,7 +8,7 @@ import evaluate
 import numpy as np
 from seqeval.scheme import BILOU, IOB1, IOB2, IOBES, IOE1, IOE2, Entities
 
-from broadsheet.metrics.bootstrap import bootstrap_weights, interval
+from broadsheet.metrics.f1_report import f1_report
 from broadsheet.tokenization.input_checks import InputError
 
 SCHEMES = {"IOB1": IOB1, "IOB2": IOB2, "IOE1": IOE1, "IOE2": IOE2, "IOBES": IOBES, "BILOU": BILOU}
@@ -40,18 +40,13 @@ def entity_f1(
         seed: of the resampling.
 
     Returns:
-        `precision`, `recall`, `f1` and `support` (micro average); `macro` with the means over types; `types` with
-        each type's precision, recall, f1, support and number predicted; `documents`; and `interval` with [low, high]
-        of precision, recall, f1, macro_f1 and of each type's f1, or None with fewer than two documents. All ratios
-        are in 0..1.
+        As `f1_report`, by entity type.
 
     Raises:
         InputError: an unknown scheme or label, no documents, or documents of different lengths.
     """
     if scheme not in SCHEMES:
         raise InputError(f"There is no tagging scheme {scheme!r}; choose one of {', '.join(SCHEMES)}.")
-    if not 0 < confidence < 1:
-        raise InputError(f"The confidence {confidence} is not between 0 and 1; 0.95 is usual.")
     _check(predictions, references, labels)
     predicted = _entities(predictions, scheme, "predictions")
     true = _entities(references, scheme, "references")
@@ -63,20 +58,7 @@ def entity_f1(
         for column, entities in enumerate((found & wanted, found, wanted)):
             for entity in entities:
                 counts[document, position[entity[0]], column] += 1
-    totals = counts.sum(axis=0)
-    per_type, micro = _ratios(totals), _ratios(totals.sum(axis=0))
-    macro = per_type.mean(axis=0) if types else np.zeros(3)
-    return {
-        **_named(micro),
-        "support": int(totals[:, 2].sum()),
-        "macro": _named(macro),
-        "types": {
-            name: {**_named(per_type[index]), "support": int(totals[index, 2]), "predicted": int(totals[index, 1])}
-            for name, index in position.items()
-        },
-        "documents": len(true),
-        "interval": _intervals(counts, types, bootstrap_samples, confidence, seed),
-    }
+    return f1_report(counts, types, bootstrap_samples, confidence, seed)
 
 
 class EntityF1(evaluate.Metric):
@@ -154,32 +136,3 @@ def _entities(sequences: Sequence[Sequence[str]], scheme: str, name: str) -> lis
                     ) from None
         raise
     return [{(entity.tag, entity.start, entity.end) for entity in document} for document in found]
-
-
-def _ratios(counts: np.ndarray) -> np.ndarray:
-    """(right, predicted, true) in the last axis to (precision, recall, f1)."""
-    right, predicted, true = counts[..., 0], counts[..., 1], counts[..., 2]
-    pairs = ((right, predicted), (right, true), (2 * right, predicted + true))
-    return np.stack([part / np.maximum(whole, 1) for part, whole in pairs], axis=-1)
-
-
-def _named(ratios: np.ndarray) -> dict[str, float]:
-    return {name: float(value) for name, value in zip(("precision", "recall", "f1"), ratios, strict=True)}
-
-
-def _intervals(
-    counts: np.ndarray, types: Sequence[str], samples: int, confidence: float, seed: int
-) -> dict[str, Any] | None:
-    if samples < 1 or len(counts) < 2:
-        return None
-    weights = bootstrap_weights(len(counts), samples, seed)
-    drawn = (weights @ counts.reshape(len(counts), -1)).reshape(samples, len(types), 3)
-    per_type, micro = _ratios(drawn), _ratios(drawn.sum(axis=1))
-    return {
-        "confidence": confidence,
-        "samples": samples,
-        "seed": seed,
-        **{name: interval(micro[:, index], confidence) for index, name in enumerate(("precision", "recall", "f1"))},
-        "macro_f1": interval(per_type[..., 2].mean(axis=1) if types else np.zeros(samples), confidence),
-        "types": {name: interval(per_type[:, index, 2], confidence) for index, name in enumerate(types)},
-    }

@@ -1,0 +1,77 @@
+"""Precision, recall and F1 from counts per document, with intervals over documents."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from broadsheet.metrics.bootstrap import bootstrap_weights, interval
+from broadsheet.tokenization.input_checks import InputError
+
+_NAMES = ("precision", "recall", "f1")
+
+
+def f1_report(
+    counts: np.ndarray, types: Sequence[str], bootstrap_samples: int, confidence: float, seed: int
+) -> dict[str, Any]:
+    """
+    All ratios of a set of documents.
+
+    Args:
+        counts: int `[documents, types, 3]`: how many are right, predicted, true.
+        types: their names.
+        bootstrap_samples: resamples of the documents for the intervals; 0 for none.
+        confidence: the intervals' coverage, between 0 and 1.
+        seed: of the resampling.
+
+    Returns:
+        `precision`, `recall`, `f1` and `support` (micro average); `macro` with the means over types; `types` with
+        each type's precision, recall, f1, support and number predicted; `documents`; and `interval` with [low, high]
+        of precision, recall, f1, macro_f1 and of each type's f1, or None with fewer than two documents. All ratios
+        are in 0..1; one without denominator is 0.
+    """
+    if not 0 < confidence < 1:
+        raise InputError(f"The confidence {confidence} is not between 0 and 1; 0.95 is usual.")
+    totals = counts.sum(axis=0)
+    per_type, micro = _ratios(totals), _ratios(totals.sum(axis=0))
+    macro = per_type.mean(axis=0) if types else np.zeros(3)
+    return {
+        **_named(micro),
+        "support": int(totals[:, 2].sum()),
+        "macro": _named(macro),
+        "types": {
+            name: {**_named(per_type[index]), "support": int(totals[index, 2]), "predicted": int(totals[index, 1])}
+            for index, name in enumerate(types)
+        },
+        "documents": len(counts),
+        "interval": _intervals(counts, types, bootstrap_samples, confidence, seed),
+    }
+
+
+def _ratios(counts: np.ndarray) -> np.ndarray:
+    """(right, predicted, true) in the last axis to (precision, recall, f1)."""
+    right, predicted, true = counts[..., 0], counts[..., 1], counts[..., 2]
+    pairs = ((right, predicted), (right, true), (2 * right, predicted + true))
+    return np.stack([part / np.maximum(whole, 1) for part, whole in pairs], axis=-1)
+
+
+def _named(ratios: np.ndarray) -> dict[str, float]:
+    return {name: float(value) for name, value in zip(_NAMES, ratios, strict=True)}
+
+
+def _intervals(
+    counts: np.ndarray, types: Sequence[str], samples: int, confidence: float, seed: int
+) -> dict[str, Any] | None:
+    if samples < 1 or len(counts) < 2:
+        return None
+    weights = bootstrap_weights(len(counts), samples, seed)
+    drawn = (weights @ counts.reshape(len(counts), -1)).reshape(samples, len(types), 3)
+    per_type, micro = _ratios(drawn), _ratios(drawn.sum(axis=1))
+    return {
+        "confidence": confidence,
+        "samples": samples,
+        "seed": seed,
+        **{name: interval(micro[:, index], confidence) for index, name in enumerate(_NAMES)},
+        "macro_f1": interval(per_type[..., 2].mean(axis=1) if types else np.zeros(samples), confidence),
+        "types": {name: interval(per_type[:, index, 2], confidence) for index, name in enumerate(types)},
+    }

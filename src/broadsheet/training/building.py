@@ -1,0 +1,161 @@
+"""The model and processor of a run: from a checkpoint, or built from a model type."""
+
+import dataclasses
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from transformers import AutoConfig, AutoProcessor, AutoTokenizer, PreTrainedConfig
+
+from broadsheet.tokenization.input_checks import InputError
+from broadsheet.training.arguments import ModelArguments, parse_settings
+from broadsheet.training.tasks import Task
+from broadsheet.training.tokenizer import train_tokenizer
+
+
+def family() -> Any:
+    """The members of the family: model type -> config, processor and models."""
+    # Not at the top: the package imports the folder of this module while it is still being imported itself.
+    from broadsheet.registration import MODELS
+
+    return MODELS
+
+
+def build(
+    model: ModelArguments, task: Task, labels: list[str], training_words: Iterable[list[str]], checkpoint: str | None
+) -> tuple[Any, Any]:
+    """
+    The model and its processor.
+
+    Args:
+        model: what to start from.
+        task: what the model is for.
+        labels: the label names of the data.
+        training_words: the words of each training document, to train a tokenizer on where none is given.
+        checkpoint: the checkpoint of this run to continue from; it decides everything.
+
+    Raises:
+        InputError: where the arguments name no model, two models, or a model outside the family or for other labels.
+    """
+    if checkpoint is not None:
+        return load(checkpoint, task)
+    if model.model_name_or_path is None:
+        if model.model_type is None:
+            raise InputError(
+                "There is no model; set --model_name_or_path to a checkpoint, or --model_type to build one "
+                f"({', '.join(family())})."
+            )
+        return _build_new(model, task, labels, training_words)
+    config = load_config(model.model_name_or_path)
+    if model.model_type not in (None, config.model_type):
+        raise InputError(
+            f"{model.model_name_or_path} is a {config.model_type} model, not a {model.model_type}; leave --model_type "
+            "out, or name another checkpoint."
+        )
+    if model.config_overrides:
+        raise InputError("config_overrides are for a new model; a checkpoint brings its own settings, leave them out.")
+    heads = [name for name in config.architectures or [] if name.endswith(_head_suffix(task))]
+    known = list((config.id2label or {}).values())
+    replace = bool(heads) and known != labels
+    if replace and not model.new_head:
+        raise InputError(
+            f"The head of {model.model_name_or_path} was trained for the labels {', '.join(known)}, but the data has "
+            f"{', '.join(labels)}; set --new_head to train a new head."
+        )
+    network = task.auto_model.from_pretrained(  # type: ignore[attr-defined]
+        model.model_name_or_path, ignore_mismatched_sizes=replace, **_label_settings(labels)
+    )
+    processor = load_processor(model.model_name_or_path)
+    _configure(processor, model, labels)
+    return network, processor
+
+
+def load(path: str, task: Task) -> tuple[Any, Any]:
+    """
+    A model saved by a run, and its processor.
+
+    Raises:
+        InputError: where it is no checkpoint of the family with a head for the task.
+    """
+    config = load_config(path)
+    suffix = _head_suffix(task)
+    if not any(name.endswith(suffix) for name in config.architectures or []):
+        raise InputError(
+            f"{path} holds {', '.join(config.architectures or ['no model'])}, not a model for "
+            f"{task.name.replace('_', ' ')}; fine-tune it for the task first."
+        )
+    return task.auto_model.from_pretrained(path), load_processor(path)  # type: ignore[attr-defined]
+
+
+def load_config(path: str) -> PreTrainedConfig:
+    """The configuration of a checkpoint. Raises `InputError` where there is none, or of a model outside the family."""
+    try:
+        config = AutoConfig.from_pretrained(path)
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{path} holds no configuration that can be read ({reason[:300]}); name the folder of a saved model."
+        ) from None
+    if config.model_type not in family():
+        raise InputError(
+            f"{path} is a {config.model_type} model; this command takes the family's: {', '.join(family())}."
+        )
+    return config
+
+
+def load_processor(path: str) -> Any:
+    """The processor saved with a checkpoint. Raises `InputError` where there is none."""
+    if os.path.isdir(path) and not os.path.isfile(os.path.join(path, "processor_config.json")):
+        raise InputError(
+            f"{path} has no processor_config.json; save the model's processor there with processor.save_pretrained."
+        )
+    return AutoProcessor.from_pretrained(path)
+
+
+def _build_new(
+    model: ModelArguments, task: Task, labels: list[str], training_words: Iterable[list[str]]
+) -> tuple[Any, Any]:
+    members = family()
+    if model.model_type not in members:
+        raise InputError(f"There is no model type {model.model_type!r}; the family has {', '.join(members)}.")
+    member = members[model.model_type]
+    if model.tokenizer_name is None:
+        tokenizer: Any = train_tokenizer(
+            (" ".join(words) for words in training_words), vocab_size=model.tokenizer_vocab_size
+        )
+    else:
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(model.tokenizer_name)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"There is no tokenizer in {model.tokenizer_name} ({' '.join(str(error).split())[:200]}); name a "
+                "folder made by broadsheet.training.tokenizer, or leave it out to train one."
+            ) from None
+    settings = parse_settings(model.config_overrides, "config_overrides")
+    known = {field.name for field in dataclasses.fields(member.config)}
+    for setting in settings:
+        if setting not in known:
+            raise InputError(f"The configuration of {model.model_type} has no setting {setting!r}.")
+    try:
+        vocabulary = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+        config = member.config(**{**vocabulary, **_label_settings(labels), **settings})
+    except (ValueError, TypeError) as error:
+        raise InputError(f"The settings of the model do not fit: {' '.join(str(error).split())}") from None
+    network = task.auto_model.from_config(config)  # type: ignore[attr-defined]
+    processor = member.processor(tokenizer)
+    _configure(processor, model, labels)
+    return network, processor
+
+
+def _label_settings(labels: list[str]) -> dict[str, Any]:
+    return {"id2label": dict(enumerate(labels)), "label2id": {name: index for index, name in enumerate(labels)}}
+
+
+def _configure(processor: Any, model: ModelArguments, labels: list[str]) -> None:
+    processor.id2label = dict(enumerate(labels))
+    if model.subword_boxes is not None:
+        processor.subword_boxes = model.subword_boxes
+
+
+def _head_suffix(task: Task) -> str:
+    return "".join(part.capitalize() for part in f"for_{task.name}".split("_"))

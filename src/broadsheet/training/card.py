@@ -1,0 +1,107 @@
+"""The model card that a run leaves beside its model."""
+
+from typing import Any
+
+import yaml
+
+_TEXT = """# {title}
+
+A `{model_type}` model of Broadsheet for {task}, trained on `{dataset}` {start}. {parameters:,} parameters.
+
+## Use
+
+```python
+import broadsheet
+from transformers import {auto_model}, AutoProcessor
+
+model = {auto_model}.from_pretrained("{path}")
+processor = AutoProcessor.from_pretrained("{path}")
+```
+
+The model reads boxes of the {box_level}s and windows of {max_length} tokens, {stride} of them shared.
+
+## Results
+
+{results}
+
+Measured on merged {unit}s: each counts once, however many windows show it. Intervals are {confidence} bootstrap
+intervals over documents.
+
+## Training
+
+| | |
+|---|---|
+{training}
+
+Labels: {labels}.
+"""
+
+
+def model_card(results: dict[str, Any], auto_model: str) -> str:
+    """
+    A README.md with the front matter of the Hub.
+
+    Args:
+        results: the content of results.json.
+        auto_model: name of the Auto class that loads the model.
+    """
+    data, budget = results["data"], results["budget"]
+    task = results["task"]
+    measured = results["metrics"]
+    split = "test" if "test" in measured else "validation" if "validation" in measured else None
+    front: dict[str, Any] = {
+        "library_name": "transformers",
+        "tags": ["broadsheet", results["model_type"], task.replace("_", "-"), "document-understanding"],
+        "pipeline_tag": task.replace("_", "-").replace("sequence", "text"),
+    }
+    if split:
+        values = [
+            {"type": name, "name": name, "value": round(measured[split][name], 4)}
+            for name in ("precision", "recall", "f1")
+        ]
+        front["model-index"] = [
+            {
+                "name": results["name"],
+                "results": [
+                    {
+                        "task": {"type": task.replace("_", "-")},
+                        "dataset": {"name": data["name"], "type": data["name"], "split": split},
+                        "metrics": values,
+                    }
+                ],
+            }
+        ]
+    rows = ["| split | precision | recall | F1 | interval | documents |", "|---|---|---|---|---|---|"]
+    for name, metrics in measured.items():
+        cells = [f"{100 * metrics[key]:.2f}" for key in ("precision", "recall", "f1")]
+        interval = metrics["interval"]
+        cells.append("{:.2f} to {:.2f}".format(*(100 * x for x in interval["f1"])) if interval else "")
+        rows.append(f"| {name} | {' | '.join(cells)} | {metrics['documents']} |")
+    confidence = next((f"{100 * m['interval']['confidence']:g} %" for m in measured.values() if m["interval"]), "95 %")
+    documents = ", ".join(f"{part['documents']} {name}" for name, part in data["splits"].items())
+    training = {
+        "documents": documents,
+        "epochs": f"{budget['epochs']:g} ({budget['steps']} steps of {budget['batch_size']} windows)",
+        "learning rate": f"{budget['learning_rate']:g}, {budget['schedule']}, weight decay {budget['weight_decay']:g}",
+        "seed": results["seeds"]["training"],
+        "wall time": f"{results['wall_time_s'] / 60:.1f} min on {results['environment']['device']}",
+    }
+    text = _TEXT.format(
+        title=results["name"],
+        model_type=results["model_type"],
+        task=task.replace("_", " "),
+        dataset=data["name"],
+        start=f"from `{results['start']}`" if results["start"] else "from scratch",
+        parameters=results["parameters"],
+        auto_model=auto_model,
+        path=results["name"],
+        box_level=data["box_level"],
+        max_length=data["max_length"],
+        stride=data["stride"],
+        results="\n".join(rows) if measured else "None were measured: the data had neither validation nor test split.",
+        unit="word" if task == "token_classification" else "document",
+        confidence=confidence,
+        training="\n".join(f"| {key} | {value} |" for key, value in training.items()),
+        labels=", ".join(f"`{label}`" for label in results["labels"]),
+    )
+    return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{text}"

@@ -1,0 +1,194 @@
+"""From a dataset's documents to the windows a model reads."""
+
+import hashlib
+import inspect
+import json
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from datasets import Dataset, DatasetDict
+
+import broadsheet.tokenization
+from broadsheet.dataset_scripts import load_dataset
+from broadsheet.tokenization.input_checks import InputError
+from broadsheet.training.arguments import DataArguments, parse_settings
+
+logger = logging.getLogger(__name__)
+
+BATCH_OF_DOCUMENTS = 32
+
+
+def load_splits(data: DataArguments, seed: int) -> dict[str, Dataset]:
+    """
+    The documents to train, validate and test on, under "train", "validation" and "test"; the last two where there are.
+
+    Raises:
+        InputError: an unknown dataset or split.
+    """
+    dataset = load_all(data)
+    if data.train_split not in dataset:
+        raise InputError(
+            f"Dataset {data.dataset!r} has no split {data.train_split!r} to train on; its splits are "
+            f"{', '.join(dataset)}."
+        )
+    train = dataset[data.train_split]
+    splits = {"train": train}
+    if data.validation_split in dataset:
+        splits["validation"] = dataset[data.validation_split]
+    elif data.validation_fraction > 0:
+        if not data.validation_fraction < 1:
+            raise InputError(f"validation_fraction={data.validation_fraction} is a share; set it from 0 to below 1.")
+        if len(train) < 2:
+            raise InputError("One document is too little to hold out validation data; set validation_fraction to 0.")
+        held_out = max(1, round(data.validation_fraction * len(train)))
+        parts = train.train_test_split(test_size=held_out, seed=seed)
+        splits = {"train": parts["train"], "validation": parts["test"]}
+    if data.test_split and data.test_split in dataset:
+        splits["test"] = dataset[data.test_split]
+    if data.max_documents is not None:
+        splits = {name: part.select(range(min(data.max_documents, len(part)))) for name, part in splits.items()}
+    return splits
+
+
+def load_all(data: Any) -> DatasetDict:
+    """Every split of the dataset that the arguments name."""
+    return load_dataset(_name(data), **_load_options(data))
+
+
+def load_split(data: Any, split: str) -> Dataset:
+    """One split of the dataset that the arguments name."""
+    return load_dataset(_name(data), split=split, **_load_options(data))
+
+
+def _name(data: Any) -> str:
+    if data.dataset is None:
+        raise InputError("There is no dataset; set --dataset NAME and --data_dir FOLDER.")
+    return data.dataset
+
+
+def _load_options(data: Any) -> dict[str, Any]:
+    options = parse_settings(data.dataset_options, "dataset_options")
+    return {"data_dir": data.data_dir, "num_proc": data.num_proc, "cache_dir": data.cache_dir, **options}
+
+
+def segment_boxes(
+    boxes: Sequence[Sequence[float]], segment_ids: Sequence[int], page_ids: Sequence[int]
+) -> list[list[float]]:
+    """
+    The box of each word's segment: the union of the boxes of its words on the same page.
+
+    Args:
+        boxes: `[words, 4]`, (x0, y0, x1, y1).
+        segment_ids: `[words]`.
+        page_ids: `[words]`.
+    """
+    unions: dict[tuple[int, int], list[float]] = {}
+    keys = list(zip(segment_ids, page_ids, strict=True))
+    for key, (x0, y0, x1, y1) in zip(keys, boxes, strict=True):
+        union = unions.setdefault(key, [x0, y0, x1, y1])
+        union[:] = [min(union[0], x0), min(union[1], y0), max(union[2], x1), max(union[3], y1)]
+    return [unions[key] for key in keys]
+
+
+def with_box_level(columns: dict[str, list[Any]], box_level: str) -> dict[str, list[Any]]:
+    """Columns of a batch of documents, with the boxes that the model is to see."""
+    if box_level == "word":
+        return columns
+    if columns.get("segment_ids") is None or any(ids is None for ids in columns["segment_ids"]):
+        raise InputError("The dataset does not say which segment a word belongs to; set box_level to word.")
+    boxes = map(segment_boxes, columns["boxes"], columns["segment_ids"], columns["page_ids"])
+    return {**columns, "boxes": list(boxes)}
+
+
+def encode(
+    documents: Dataset, processor: Any, word_labels: list[str] | None, label: list[int] | None, options: dict[str, Any]
+) -> Dataset:
+    """
+    The windows of all documents, with what the model takes and `token_word_ids` and `document` (its row).
+
+    Args:
+        documents: rows of the dataset schema.
+        processor: the model's processor.
+        word_labels: the names behind the ids of the column `labels`, where words are labelled; the processor's
+            `id2label` then gives the model's ids.
+        label: the model's class of each id in the column `label`, where documents are classified.
+        options: `box_level`, `max_length`, `stride`, `clip_boxes`, `num_proc`.
+    """
+    arguments = {
+        "processor": processor,
+        "word_labels": word_labels,
+        "label": label,
+        "box_level": options["box_level"],
+        "settings": {name: options[name] for name in ("max_length", "stride", "clip_boxes")},
+    }
+    encoded = documents.map(
+        _encode_batch,
+        with_indices=True,
+        batched=True,
+        batch_size=BATCH_OF_DOCUMENTS,
+        num_proc=options["num_proc"] if (options["num_proc"] or 1) < len(documents) else None,
+        remove_columns=documents.column_names,
+        fn_kwargs=arguments,
+        # The default fingerprint pickles the tokenizer, whose state changes as it is used, so that nothing is reused.
+        new_fingerprint=_fingerprint(documents, arguments),
+        desc="Cutting documents into windows",
+    )
+    logger.info("%d documents became %d windows.", len(documents), len(encoded))
+    return encoded
+
+
+def _encode_batch(
+    columns: dict[str, list[Any]],
+    rows: list[int],
+    processor: Any,
+    word_labels: list[str] | None,
+    label: list[int] | None,
+    box_level: str,
+    settings: dict[str, Any],
+) -> dict[str, Any]:
+    columns = with_box_level(columns, box_level)
+    names = None if word_labels is None else [[word_labels[i] for i in labels] for labels in columns["labels"]]
+    try:
+        windows = processor(
+            documents=columns, word_labels=names, truncation=True, return_overflowing_tokens=True,
+            return_word_ids=True, **settings,
+        )  # fmt: skip
+    except InputError as error:
+        raise InputError(_with_ids(str(error), columns["id"])) from None
+    documents = list(windows.pop("overflow_to_sample_mapping"))
+    features = {name: [np.asarray(row) for row in values] for name, values in windows.items()}
+    features.pop("token_page_ids", None)
+    features["document"] = [rows[document] for document in documents]
+    if label is not None:
+        features["labels"] = [label[columns["label"][document]] for document in documents]
+    return features
+
+
+def _with_ids(message: str, ids: Sequence[str]) -> str:
+    """Name documents by their ids rather than by their places in a batch."""
+    for index in reversed(range(len(ids))):
+        for start in ("document", "Document"):
+            message = message.replace(f"{start} {index} ", f"{start} {ids[index]!r} ")
+    return message
+
+
+def _fingerprint(documents: Dataset, arguments: dict[str, Any]) -> str:
+    processor = arguments["processor"]
+    code = os.path.dirname(inspect.getfile(broadsheet.tokenization))
+    digest = hashlib.sha256()
+    for file in [*(os.path.join(code, name) for name in sorted(os.listdir(code)) if name.endswith(".py")), __file__]:
+        with open(file, "rb") as source:
+            digest.update(source.read())
+    others = {name: value for name, value in arguments.items() if name != "processor"}
+    parts = [
+        documents._fingerprint,
+        type(processor).__name__,
+        processor.to_json_string(),
+        processor.tokenizer.backend_tokenizer.to_str(),
+        json.dumps(others, sort_keys=True),
+    ]
+    digest.update("\0".join(parts).encode())
+    return digest.hexdigest()[:32]

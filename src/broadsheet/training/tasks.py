@@ -1,0 +1,181 @@
+"""The tasks that a model is fine-tuned for: what its labels are, what it reads, how it is measured."""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from datasets import ClassLabel, Dataset
+from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
+from transformers.modeling_outputs import TokenClassifierOutput
+
+from broadsheet.metrics import classification_f1, entity_f1
+from broadsheet.tokenization.collation import LayoutDataCollator
+from broadsheet.tokenization.input_checks import InputError
+from broadsheet.tokenization.layout_batch import WORD_ID_KEYS
+from broadsheet.training.preparation import encode
+
+
+class Task(ABC):
+    """One way to use a document model. All that differs between tasks stands here."""
+
+    name: ClassVar[str]
+    auto_model: ClassVar[type]
+    metric: ClassVar[str] = "f1"
+    """The number, of `measure`, by which checkpoints are compared."""
+
+    @abstractmethod
+    def labels(self, documents: Dataset) -> list[str]:
+        """The names of the labels, in the dataset's order. Raises `InputError` where it has none."""
+
+    @abstractmethod
+    def encode(self, documents: Dataset, processor: Any, id2label: dict[int, str], options: dict[str, Any]) -> Dataset:
+        """The documents as windows with the model's label ids."""
+
+    @abstractmethod
+    def measure(
+        self,
+        logits: np.ndarray,
+        windows: Dataset,
+        documents: Dataset,
+        processor: Any,
+        id2label: dict[int, str],
+        bootstrap_samples: int,
+        seed: int,
+    ) -> dict[str, Any]:
+        """Merge the windows' logits into predictions per word or document, and score them."""
+
+    def check_labels(self, documents: Dataset, id2label: dict[int, str]) -> list[str]:
+        """The dataset's label names, all of which the model must know."""
+        names = self.labels(documents)
+        unknown = [name for name in names if name not in id2label.values()]
+        if unknown:
+            raise InputError(
+                f"The dataset has the labels {', '.join(unknown)}, which are none of the model's "
+                f"({', '.join(id2label.values())}); use a model trained for them, or another dataset."
+            )
+        return names
+
+
+class TokenClassification(Task):
+    """Label each word; measured by strict entity F1 on words, each predicted once however many windows show it."""
+
+    name = "token_classification"
+    auto_model = AutoModelForTokenClassification
+
+    def __init__(self, scheme: str = "IOB2"):
+        self.scheme = scheme
+
+    def labels(self, documents: Dataset) -> list[str]:
+        feature = documents.features.get("labels")
+        if feature is None or not isinstance(feature.feature, ClassLabel):
+            raise InputError(
+                f"The dataset has no word labels (its columns are {', '.join(documents.column_names)}); choose a "
+                "dataset for token classification."
+            )
+        return feature.feature.names
+
+    def encode(self, documents: Dataset, processor: Any, id2label: dict[int, str], options: dict[str, Any]) -> Dataset:
+        names = self.check_labels(documents, id2label)
+        return encode(documents, processor, word_labels=names, label=None, options=options)
+
+    def measure(
+        self,
+        logits: np.ndarray,
+        windows: Dataset,
+        documents: Dataset,
+        processor: Any,
+        id2label: dict[int, str],
+        bootstrap_samples: int,
+        seed: int,
+    ) -> dict[str, Any]:
+        predicted = word_predictions(logits, windows, documents, processor, id2label)
+        names = self.labels(documents)
+        true = [[names[label] for label in labels] for labels in documents["labels"]]
+        known = {*names, *id2label.values()}
+        return entity_f1(predicted, true, self.scheme, known, bootstrap_samples, seed=seed)
+
+
+def word_predictions(
+    logits: np.ndarray, windows: Dataset, documents: Dataset, processor: Any, id2label: dict[int, str]
+) -> list[list[str]]:
+    """
+    The label of each word of each document.
+
+    Args:
+        logits: `[windows, length, labels]`, padded to any length.
+        windows: what `encode` returned, in the order of the logits.
+        documents: what was encoded.
+    """
+    columns = [name for name in ("input_ids", "attention_mask", *WORD_ID_KEYS) if name in windows.column_names]
+    rows = windows.select_columns(columns).to_list()
+    batch = LayoutDataCollator(processor)(rows)
+    batch["overflow_to_sample_mapping"] = np.asarray(windows["document"])
+    length = batch["input_ids"].shape[1]
+    outputs = TokenClassifierOutput(logits=batch["input_ids"].new_tensor(logits[:, :length], dtype=float))
+    results = processor.post_process_token_classification(
+        outputs, batch, documents.select_columns(["words", "boxes", "page_ids", "page_sizes"]).to_list(), id2label
+    )
+    return [result.labels for result in results]
+
+
+class SequenceClassification(Task):
+    """Classify documents; the class probabilities of a document are the mean over its windows."""
+
+    name = "sequence_classification"
+    auto_model = AutoModelForSequenceClassification
+    metric = "accuracy"
+
+    def labels(self, documents: Dataset) -> list[str]:
+        feature = documents.features.get("label")
+        if not isinstance(feature, ClassLabel):
+            raise InputError(
+                f"The dataset has no document classes (its columns are {', '.join(documents.column_names)}); choose "
+                "a dataset for classification, or labels_from_folders=True with pdf_folder."
+            )
+        return feature.names
+
+    def encode(self, documents: Dataset, processor: Any, id2label: dict[int, str], options: dict[str, Any]) -> Dataset:
+        ids = {name: index for index, name in id2label.items()}
+        model_ids = [ids[name] for name in self.check_labels(documents, id2label)]
+        return encode(documents, processor, word_labels=None, label=model_ids, options=options)
+
+    def measure(
+        self,
+        logits: np.ndarray,
+        windows: Dataset,
+        documents: Dataset,
+        processor: Any,
+        id2label: dict[int, str],
+        bootstrap_samples: int,
+        seed: int,
+    ) -> dict[str, Any]:
+        exponentials = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        sums = np.zeros((len(documents), logits.shape[-1]))
+        np.add.at(sums, np.asarray(windows["document"]), exponentials / exponentials.sum(axis=-1, keepdims=True))
+        predicted = [id2label[int(index)] for index in sums.argmax(axis=-1)]
+        names = self.labels(documents)
+        true = [names[label] for label in documents["label"]]
+        return classification_f1(predicted, true, bootstrap_samples, seed=seed)
+
+
+def make_task(name: str, scheme: str) -> Task:
+    """The task of that name."""
+    return SequenceClassification() if name == SequenceClassification.name else TokenClassification(scheme)
+
+
+def metric_table(metrics: dict[str, Any]) -> str:
+    """The metrics of `measure` as a table for the terminal, in per cent."""
+    interval = metrics["interval"]
+    rows: list[tuple[str, ...]] = [("", "precision", "recall", "F1", "support")]
+    for name, row in [*metrics["types"].items(), ("all (micro)", metrics)]:
+        rows.append((name, *(f"{100 * row[key]:.2f}" for key in ("precision", "recall", "f1")), str(row["support"])))
+    rows.append(("all (macro)", *(f"{100 * metrics['macro'][key]:.2f}" for key in ("precision", "recall", "f1")), ""))
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    if interval:
+        low, high = (100 * value for value in interval["f1"])
+        lines.append(
+            f"F1 {100 * metrics['f1']:.2f}, {100 * interval['confidence']:g} % interval {low:.2f} to {high:.2f} "
+            f"({metrics['documents']} documents resampled {interval['samples']} times)"
+        )
+    return "\n".join(lines)
