@@ -52,7 +52,7 @@ def answer_positions(batch: Mapping[str, Any], answers: Any) -> dict[str, np.nda
     samples = window_documents(batch, len(word_rows))
     masks = id_rows(batch, "attention_mask") if "attention_mask" in batch else [np.ones_like(row) for row in word_rows]
     spans = _answer_spans(answers, int(samples.max()) + 1 if len(samples) else 0)
-    lengths = _pieces_of_last_words(word_rows, subword_rows, samples, spans)
+    last_pieces = _last_pieces(word_rows, subword_rows, samples, spans)
     starts = np.zeros(len(word_rows), dtype=np.int64)
     ends = np.zeros(len(word_rows), dtype=np.int64)
     for window, (words, subwords, mask) in enumerate(zip(word_rows, subword_rows, masks, strict=True)):
@@ -60,9 +60,9 @@ def answer_positions(batch: Mapping[str, Any], answers: Any) -> dict[str, np.nda
         span = spans[samples[window]]
         if span is None:
             continue
-        first, last = span[0], span[1] - 1
+        first, last = span
         begin = np.flatnonzero((words == first) & (subwords == 0))
-        end = np.flatnonzero((words == last) & (subwords == lengths[samples[window]]))
+        end = np.flatnonzero((words == last) & (subwords == last_pieces[samples[window]]))
         if len(begin) and len(end):
             starts[window], ends[window] = int(begin[0]), int(end[0])
     return {"start_positions": starts, "end_positions": ends}
@@ -73,18 +73,20 @@ def _answer_spans(answers: Any, count: int) -> list[tuple[int, int] | None]:
         answers = [answers]
     if answers is None or len(answers) != count:
         number = "no" if answers is None else len(answers)
-        raise InputError(f"The batch has {count} documents but {number} answers; pass (start, end) or None for each.")
+        raise InputError(
+            f"The batch has {count} documents but {number} answers; pass (first word, last word) or None for each."
+        )
     spans: list[tuple[int, int] | None] = []
     for index, span in enumerate(answers):
-        if span is not None and (len(span) != 2 or not 0 <= span[0] < span[1]):
+        if span is not None and (len(span) != 2 or not 0 <= span[0] <= span[1]):
             raise InputError(
-                f"The answer of document {index} is {span!r}; pass (first word, last word + 1), or None for no answer."
+                f"The answer of document {index} is {span!r}; pass (first word, last word), or None for no answer."
             )
         spans.append(None if span is None else (int(span[0]), int(span[1])))
     return spans
 
 
-def _pieces_of_last_words(
+def _last_pieces(
     word_rows: list[np.ndarray],
     subword_rows: list[np.ndarray],
     samples: np.ndarray,
@@ -92,15 +94,10 @@ def _pieces_of_last_words(
 ) -> list[int]:
     """For each document the index of the last sub-word of its answer's last word, over all windows."""
     last = [0] * len(spans)
-    known = [False] * len(spans)
     for words, subwords, sample in zip(word_rows, subword_rows, samples, strict=True):
         span = spans[sample]
         if span is not None:
-            found = subwords[words == span[1] - 1]
-            if len(found):
-                last[sample], known[sample] = max(last[sample], int(found.max())), True
-            elif (words >= span[1]).any():
-                known[sample] = True
+            last[sample] = max(last[sample], int(subwords[words == span[1]].max(initial=0)))
     return last
 
 
@@ -135,7 +132,7 @@ def best_answers(
             end_scores[first:last],
             max_answer_words,
         )
-    answers = []
+    answers: list[list[Answer]] = []
     for index, document in enumerate(documents):
         if not found[index]:
             raise InputError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .boxes import clip_boxes
-from .input_checks import InputError, box_array, check_document, check_pages, check_words, start_sentence
+from .input_checks import InputError, box_array, check_boxes, check_pages, check_words, start_sentence
 
 logger = logging.getLogger(__name__)
 
@@ -199,7 +199,7 @@ def _read_document(
     changed = 0
     if clip_to is not None:
         array, changed = clip_boxes(array, pages, sizes, clip_to)
-    check_document(words, array, page_ids, page_sizes, name)
+    check_boxes(array, words, name)
     return DocumentInput(name, words, array, pages, sizes), changed
 
 

@@ -244,7 +244,7 @@ def window_documents(batch: Mapping[str, Any], num_windows: int) -> np.ndarray:
     samples = np.atleast_1d(np.asarray(_to_array_or_list(batch[key]), dtype=np.int64))
     if len(samples) != num_windows:
         raise InputError(
-            f"The batch has {num_windows} windows but {len(samples)} entries in {key}; pass it as the processor made it."
+            f"The batch has {num_windows} windows but {len(samples)} entries in {key}; pass it as it was made."
         )
     return samples
 

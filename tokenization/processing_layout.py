@@ -393,7 +393,8 @@ class LayoutProcessor(ProcessorMixin):
 
         Args:
             batch: what this processor returned for questions and documents, with `return_word_ids=True`.
-            answers: for each document the words of its answer as (start, end), `end` exclusive, or None for none.
+            answers: for each document the (first word, last word) of its answer, both inclusive, or None for none;
+                a single pair for a single document.
 
         Returns:
             `start_positions [W]`, `end_positions [W]` (inclusive), int64: the window's first token (its `[CLS]`) where

@@ -194,14 +194,7 @@ def tokenize_questions(tokenizer: Any, questions: Sequence[str]) -> list[list[in
 def special_tokens(tokenizer: Any, with_question: bool) -> SpecialTokens:
     """The special tokens around words, read off what the tokenizer itself does to a word (or to a pair of words)."""
     with _plain(tokenizer) as backend:
-        for probe in ("a", "1", ".", *itertools.islice(tokenizer.get_vocab(), 100)):
-            if backend.encode([probe], is_pretokenized=True, add_special_tokens=False).ids:
-                break
-        else:
-            raise InputError(
-                f"{type(tokenizer).__name__} finds no token in the entries of its own vocabulary; "
-                "load the tokenizer that belongs to the checkpoint."
-            )
+        probe = _some_word(tokenizer, backend)
         pair = ([probe],) if with_question else ()
         encoding = backend.encode([probe], *pair, is_pretokenized=True, add_special_tokens=True)
     sequences, ids, types = encoding.sequence_ids, encoding.ids, encoding.type_ids
@@ -220,6 +213,18 @@ def special_tokens(tokenizer: Any, with_question: bool) -> SpecialTokens:
         part(second_end, len(ids)),
         types[first_start],
         types[second_start],
+    )
+
+
+def _some_word(tokenizer: Any, backend: Any) -> str:
+    """A word that the tokenizer turns into at least one token."""
+    for candidates in (("a", "1", "."), tokenizer.get_vocab):
+        for word in candidates() if callable(candidates) else candidates:
+            if backend.encode([word], is_pretokenized=True, add_special_tokens=False).ids:
+                return str(word)
+    raise InputError(
+        f"{type(tokenizer).__name__} finds no token in the entries of its own vocabulary; "
+        "load the tokenizer that belongs to the checkpoint."
     )
 
 
