@@ -32,7 +32,7 @@ class Document:
     source: str | None = None
 
     def __post_init__(self) -> None:
-        name = self.source or "the document"
+        name = f"document {self.source}" if self.source else "the document"
         check_document(self.words, self.boxes, self.page_ids, self.page_sizes, name)
         if self.segment_ids is not None and len(self.segment_ids) != len(self.words):
             raise InputError(

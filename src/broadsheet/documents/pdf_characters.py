@@ -125,15 +125,14 @@ def _use_font_height(
 
 
 def _font_height(text_object: int) -> tuple[float, float]:
-    """Descent (below zero) and ascent of a text object's font, scaled to a height of 1; (0, 0) if it tells none."""
+    """Descent (below zero) and ascent of a text object's font, in font sizes; (0, 0) if it tells none."""
     font = pdfium_c.FPDFTextObj_GetFont(ctypes.cast(text_object, pdfium_c.FPDF_PAGEOBJECT)) if text_object else None
     if not font:
         return 0.0, 0.0
     ascent, descent = ctypes.c_float(), ctypes.c_float()
     if not pdfium_c.FPDFFont_GetAscent(font, 1.0, ascent) or not pdfium_c.FPDFFont_GetDescent(font, 1.0, descent):
         return 0.0, 0.0
-    height = ascent.value - descent.value
-    return (descent.value / height, ascent.value / height) if height > 0 else (0.0, 0.0)
+    return descent.value, ascent.value
 
 
 def _declare(function: Any, result: Any, *arguments: Any) -> Any:
