@@ -8,11 +8,13 @@ from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 
 from broadsheet.dataset_scripts.builder import DocumentBuilder, read_reports
 from broadsheet.dataset_scripts.funsd import Funsd
+from broadsheet.dataset_scripts.json_entities import JsonEntities
 from broadsheet.dataset_scripts.pdf_folder import PdfFolder
 from broadsheet.tokenization.input_checks import InputError
 
 BUILDERS: Mapping[str, type[DocumentBuilder]] = {
     "funsd": Funsd,
+    "json_entities": JsonEntities,
     "pdf_folder": PdfFolder,
 }
 
@@ -30,7 +32,7 @@ def load_dataset(
     Load a corpus from its official files on this machine, in the one schema of `document_features`.
 
     Args:
-        name: "funsd" or "pdf_folder" (`BUILDERS` lists all).
+        name: "funsd", "json_entities", "pdf_folder", ... (`BUILDERS` lists all).
         data_dir: the folder of the official distribution.
         split: "train", "test", a slice such as "train[:10]" (not when streaming); all splits when omitted.
         streaming: read documents as they are asked for instead of preparing them on disk first.

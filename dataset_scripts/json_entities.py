@@ -1,0 +1,132 @@
+"""Documents with entities as JSON lines: the format for one's own labelled documents."""
+
+import dataclasses
+import glob
+import json
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import datasets
+
+from broadsheet.dataset_scripts.builder import DocumentBuilder, DocumentConfig
+from broadsheet.dataset_scripts.schema import check_row, document_features
+from broadsheet.tokenization.input_checks import InputError
+from broadsheet.tokenization.tagging import bio_labels
+
+logger = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass
+class JsonEntitiesConfig(DocumentConfig):
+    """
+    Options of JSON lines with entities.
+
+    Attributes:
+        entity_types: the types in the order of their labels; those found in the files, sorted, when None.
+    """
+
+    entity_types: list[str] | None = None
+
+
+class JsonEntities(DocumentBuilder):
+    """
+    `train.jsonl`, `validation.jsonl`, `test.jsonl` (any names; the stem is the split), one document a line:
+
+        {"words": ["Invoice", "17"], "boxes": [[50, 60, 98, 72], [102, 60, 115, 72]], "page_ids": [0, 0],
+         "page_sizes": [[595, 842]], "entities": [{"type": "number", "word_ids": [1]}]}
+
+    `id`, `segment_ids`, `source` and an entity's `text` may be given too; `page_ids` may be left out on one page. The
+    rows have IOB2 `labels`. A word belongs to one entity at most. Of an entity whose words do not follow each other
+    the labels show each run as an entity of its own; how many there are is logged.
+    """
+
+    BUILDER_CONFIG_CLASS = JsonEntitiesConfig
+    EXPECTED = "a folder with train.jsonl and, as there are, validation.jsonl and test.jsonl, one document a line"
+
+    def _info(self) -> datasets.DatasetInfo:
+        types = self.config.entity_types
+        if types is None:
+            found = set()
+            for files in self.files.values():
+                for file in files:
+                    for _, record in _records(file):
+                        found.update(entity.get("type") for entity in record.get("entities", []))
+            types = sorted(str(name) for name in found)
+        self._types = types
+        features = document_features(labels=bio_labels(types), entities=True)
+        return datasets.DatasetInfo(description="Documents with entities from JSON lines.", features=features)
+
+    def find_files(self, data_dir: str) -> dict[str, list[str]]:
+        """One file a split, named by its stem."""
+        self._broken = 0
+        files = sorted(glob.glob(os.path.join(glob.escape(data_dir), "*.jsonl")))
+        return {os.path.splitext(os.path.basename(file))[0]: [file] for file in files}
+
+    def _generate_examples(self, files: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        for file in files:
+            for number, record in _records(file):
+                row = self._row(record, f"{os.path.splitext(os.path.basename(file))[0]}-{number}", file, number)
+                check_row(row)
+                yield f"{number}-{row['id']}", row
+        if self._broken:
+            logger.warning("%d entities have gaps; their labels show each run as an entity.", self._broken)
+            self._broken = 0
+
+    def _row(self, record: dict[str, Any], name: str, file: str, number: int) -> dict[str, Any]:
+        where = f"Line {number} of {file}"
+        missing = [key for key in ("words", "boxes", "page_sizes", "entities") if key not in record]
+        if missing:
+            raise InputError(f"{where} lacks {', '.join(missing)}; see the format of dataset 'json_entities'.")
+        words = record["words"]
+        labels = ["O"] * len(words)
+        entities = []
+        for entity in record["entities"]:
+            if entity.get("type") not in self._types:
+                raise InputError(
+                    f"{where} has an entity of the type {entity.get('type')!r}, which is not in entity_types "
+                    f"({', '.join(self._types)})."
+                )
+            word_ids = sorted(entity.get("word_ids", []))
+            if not word_ids or word_ids[0] < 0 or word_ids[-1] >= len(words):
+                raise InputError(
+                    f"{where} has an entity {entity['type']!r} with the word_ids {word_ids}; they count the "
+                    f"{len(words)} words from 0, and there is at least one."
+                )
+            for previous, word in zip([None, *word_ids], word_ids, strict=False):
+                if labels[word] != "O":
+                    raise InputError(
+                        f"{where} puts word {word} ({words[word]!r}) into two entities; keep one of them."
+                    )
+                inside = previous is not None and word == previous + 1
+                labels[word] = f"{'I' if inside else 'B'}-{entity['type']}"
+            self._broken += word_ids[-1] - word_ids[0] + 1 != len(word_ids)
+            text = entity.get("text", " ".join(words[word] for word in word_ids))
+            entities.append({"type": entity["type"], "word_ids": word_ids, "text": text})
+        return {
+            "id": str(record.get("id", name)),
+            "words": words,
+            "boxes": record["boxes"],
+            "page_ids": record.get("page_ids", [0] * len(words)),
+            "page_sizes": record["page_sizes"],
+            "segment_ids": record.get("segment_ids"),
+            "source": record.get("source"),
+            "labels": labels,
+            "entities": entities,
+        }
+
+
+def _records(file: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers, from 1, and what the lines hold; empty lines are skipped."""
+    with open(file, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise InputError(f"Line {number} of {file} is not valid JSON ({error}); correct the line.") from None
+            if not isinstance(record, dict):
+                raise InputError(f"Line {number} of {file} is no JSON object; write one document a line.")
+            yield number, record

@@ -1,0 +1,92 @@
+import json
+import logging
+
+import pytest
+
+from broadsheet.dataset_scripts import load_dataset
+from broadsheet.tokenization.input_checks import InputError
+
+
+def record(**changes):
+    return {
+        "words": ["Invoice", "17", "of", "March", "2"],
+        "boxes": [[10 * i, 5, 10 * i + 8, 15] for i in range(5)],
+        "page_sizes": [[100, 50]],
+        "entities": [{"type": "number", "word_ids": [1]}, {"type": "date", "word_ids": [3, 4]}],
+        **changes,
+    }
+
+
+def load(folder, cache, **options):
+    return load_dataset("json_entities", data_dir=folder, cache_dir=str(cache), **options)
+
+
+@pytest.fixture
+def write(tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+
+    def write_split(name, *records):
+        lines = [line if isinstance(line, str) else json.dumps(line) for line in records]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        return folder
+
+    return write_split
+
+
+def test_splits_labels_and_defaults(write, tmp_path):
+    write("train", record(), "", record(id="mine", page_ids=[0] * 5, source="a.pdf"))
+    dataset = load(write("test", record()), tmp_path / "cache")
+    assert {name: len(part) for name, part in dataset.items()} == {"test": 1, "train": 2}
+    first, second = dataset["train"]
+    names = dataset["train"].features["labels"].feature
+    assert names.names == ["O", "B-date", "I-date", "B-number", "I-number"]
+    assert [names.int2str(label) for label in first["labels"]] == ["O", "B-number", "O", "B-date", "I-date"]
+    assert (first["id"], second["id"]) == ("train-1", "mine")
+    assert first["entities"][1] == {"type": "date", "word_ids": [3, 4], "text": "March 2"}
+    assert first["page_ids"] == [0] * 5
+    assert second["source"] == "a.pdf"
+
+
+def test_streams(write, tmp_path):
+    rows = list(load(write("train", record()), tmp_path / "cache", split="train", streaming=True))
+    assert [row["words"][1] for row in rows] == ["17"]
+
+
+def test_types_in_the_order_asked_for(write, tmp_path):
+    folder = write("train", record())
+    dataset = load(folder, tmp_path / "cache", split="train", entity_types=["number", "date"])
+    assert dataset.features["labels"].feature.names[1] == "B-number"
+    with pytest.raises(InputError, match="Line 1 .* of the type 'date', which is not in entity_types"):
+        load(folder, tmp_path / "cache", entity_types=["number"])
+
+
+def test_entity_with_a_gap_is_two_in_the_labels_and_one_in_entities(write, tmp_path, caplog):
+    folder = write("train", record(entities=[{"type": "number", "word_ids": [1, 3, 4]}]))
+    with caplog.at_level(logging.WARNING):
+        row = load(folder, tmp_path / "cache", split="train")[0]
+    assert row["labels"] == [0, 1, 0, 1, 2]
+    assert row["entities"][0]["word_ids"] == [1, 3, 4]
+    assert "1 entities have gaps" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"words": [', "Line 2 .* is not valid JSON"),
+        ("[1, 2]", "Line 2 .* is no JSON object"),
+        (json.dumps({"words": ["a"]}), "Line 2 .* lacks boxes, page_sizes, entities"),
+        (record(entities=[{"type": "date", "word_ids": [5]}]), r"word_ids \[5\]; they count the 5 words"),
+        (record(entities=[{"type": "date", "word_ids": []}]), "there is at least one"),
+        (
+            record(entities=[{"type": "date", "word_ids": [1]}, {"type": "number", "word_ids": [1]}]),
+            r"word 1 \('17'\) into two entities",
+        ),
+        (record(boxes=[[0, 0, 1, 1]] * 4), "5 words but 4 boxes"),
+        (record(words=[], boxes=[], entities=[]), "has no words"),
+    ],
+)
+def test_faulty_line_is_named(write, tmp_path, line, message):
+    folder = write("train", record(), line)
+    with pytest.raises(InputError, match=message):
+        load(folder, tmp_path / "cache")
