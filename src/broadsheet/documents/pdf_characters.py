@@ -137,9 +137,8 @@ def _font_height(text_object: int) -> tuple[float, float]:
 
 def _declare(function: Any, result: Any, *arguments: Any) -> Any:
     """The C function under a declaration of our own that takes plain addresses: pypdfium2's wants pointer objects."""
-    return ctypes.CFUNCTYPE(result, ctypes.c_void_p, ctypes.c_int, *arguments)(
-        ctypes.cast(function, ctypes.c_void_p).value
-    )
+    declaration = ctypes.CFUNCTYPE(result, ctypes.c_void_p, ctypes.c_int, *arguments)
+    return ctypes.cast(function, declaration)
 
 
 _pointer = ctypes.c_void_p

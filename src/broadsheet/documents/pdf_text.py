@@ -42,9 +42,8 @@ class PageText:
     The words of one page.
 
     `boxes [words, 4]` are float64 in the displayed page's points, origin top left, clipped to the page;
-    `segment_ids [words]` count from 0; `num_clipped` words lost a tenth of their width or height
-    or more by that, and `num_unmapped`
-    characters have no Unicode value in the file and stand in the words as U+FFFD.
+    `segment_ids [words]` count from 0; `num_clipped` words lost a tenth of their width or height, or more, by that;
+    `num_unmapped` characters have no Unicode value in the file and stand in the words as U+FFFD.
     """
 
     words: list[str]
