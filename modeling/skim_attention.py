@@ -124,11 +124,24 @@ def read_pattern(pattern: SkimPattern, value: torch.Tensor) -> torch.Tensor:
         if pattern.dropout:
             arguments = (pattern.query, pattern.key, value, pattern.mask, pattern.dropout, pattern.seed)
             return _RecomputedAttention.apply(*arguments)
-        return nn.functional.scaled_dot_product_attention(pattern.query, pattern.key, value, attn_mask=pattern.mask)
+        return _fused_attention(pattern.query, pattern.key, value, pattern.mask)
     assert pattern.probabilities is not None
     if pattern.returned is None:
         return pattern.probabilities @ value
     return _ReadKept.apply(pattern.probabilities.detach(), pattern.link, value, pattern.returned)
+
+
+def _fused_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None
+) -> torch.Tensor:
+    """Eq. 3 and 4 in torch's fused kernel, which wants one head size; zeros fill up the smaller."""
+    missing = value.shape[-1] - query.shape[-1]
+    scale = query.shape[-1] ** -0.5
+    if missing > 0:
+        query, key = nn.functional.pad(query, (0, missing)), nn.functional.pad(key, (0, missing))
+    filled = nn.functional.pad(value, (0, -missing)) if missing < 0 else value
+    output = nn.functional.scaled_dot_product_attention(query, key, filled, attn_mask=mask, scale=scale)
+    return output[..., : value.shape[-1]]
 
 
 class _Block(NamedTuple):
@@ -165,7 +178,7 @@ def _score_gradient(clean: torch.Tensor, dropped: torch.Tensor, gradient: torch.
 
 
 class _KeptProbabilities(torch.autograd.Function):
-    """Probabilities after dropout, with a scalar whose gradient tells that the layers have left theirs."""
+    """Probabilities after dropout, with a scalar whose gradient counts the layers that have left theirs."""
 
     @staticmethod
     def forward(
@@ -184,13 +197,16 @@ class _KeptProbabilities(torch.autograd.Function):
         ctx.save_for_backward(query, key, mask, probabilities)
         ctx.dropout, ctx.returned = dropout, returned
         ctx.set_materialize_grads(False)
-        return probabilities, query.new_zeros(())
+        return probabilities, torch.zeros(())  # on the CPU, so that its gradient is read without waiting for a GPU
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, direct: torch.Tensor | None, _link: torch.Tensor | None) -> tuple:  # type: ignore[override]
+    def backward(ctx: Any, direct: torch.Tensor | None, link: torch.Tensor | None) -> tuple:  # type: ignore[override]
         query, key, mask, probabilities = ctx.saved_tensors
-        returned, scale = list(ctx.returned), query.shape[-1] ** -0.5
+        scale = query.shape[-1] ** -0.5
+        # An earlier backward pass for other inputs than these may have left something too: only the latest count.
+        count = 0 if link is None else int(link)
+        returned = ctx.returned[len(ctx.returned) - count :]
         ctx.returned.clear()
         if direct is None and not returned:
             return None, None, None, None, None, None
@@ -232,7 +248,7 @@ class _ReadKept(torch.autograd.Function):
     ) -> torch.Tensor:
         value = value.to(probabilities.dtype)
         ctx.save_for_backward(probabilities, value)
-        ctx.returned = returned
+        ctx.returned, ctx.one = returned, link.new_ones(())
         return probabilities @ value
 
     @staticmethod
@@ -242,7 +258,7 @@ class _ReadKept(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             ctx.returned.append((gradient, value))
         value_gradient = probabilities.transpose(-1, -2) @ gradient if ctx.needs_input_grad[2] else None
-        return None, gradient.new_zeros(()) if ctx.needs_input_grad[1] else None, value_gradient, None
+        return None, ctx.one if ctx.needs_input_grad[1] else None, value_gradient, None
 
 
 class _RecomputedAttention(torch.autograd.Function):
