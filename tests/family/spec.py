@@ -225,7 +225,7 @@ def make_labels(head: str, config: Any, batch: Batch, seed: int = 0) -> Batch:
 
 
 def predictions(outputs: Any, attention_mask: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The outputs that must not depend on padding: per token, those of real tokens `[tokens, ...]`; per document, all."""
+    """What must not depend on padding: per token, the outputs of real tokens `[tokens, ...]`; per document, all."""
     found = {}
     for name, value in outputs.items():
         if name == "loss" or not isinstance(value, torch.Tensor):

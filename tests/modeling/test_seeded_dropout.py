@@ -1,0 +1,66 @@
+import pytest
+import torch
+
+from broadsheet.modeling.seeded_dropout import LEVELS, draw_seed, keep_mask, keep_scale
+
+
+def test_the_same_seed_keeps_the_same() -> None:
+    first = keep_mask((3, 5, 7), 0.4, 11)
+    assert first.shape == (3, 5, 7)
+    assert first.dtype == torch.bool
+    torch.manual_seed(5)  # the default generator has no part in it
+    assert torch.equal(first, keep_mask((3, 5, 7), 0.4, 11))
+    assert not torch.equal(first, keep_mask((3, 5, 7), 0.4, 12))
+
+
+def test_the_default_generator_is_left_alone() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    keep_mask((100,), 0.5, 1)
+    assert torch.equal(torch.rand(4), expected)
+
+
+def test_seeds_follow_manual_seed() -> None:
+    torch.manual_seed(9)
+    first, second = draw_seed(), draw_seed()
+    assert first != second
+    torch.manual_seed(9)
+    assert (first, second) == (draw_seed(), draw_seed())
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.1, 0.5, 0.9])
+def test_rate(rate: float) -> None:
+    """The share kept is within five standard deviations of 1 - rate, in every quarter of the 64-bit numbers."""
+    kept = keep_mask((400_000,), rate, 1).view(-1, 4).double().mean(0)
+    assert ((kept - (1 - rate)).abs() < 5 * (rate * (1 - rate) / 100_000) ** 0.5).all()
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 1, 5)])
+def test_odd_shapes(shape: tuple[int, ...]) -> None:
+    assert keep_mask(shape, 0.5, 1).shape == shape
+
+
+def test_neighbouring_seeds_and_elements_are_independent() -> None:
+    first, second = (keep_mask((200_000,), 0.5, seed).double() - 0.5 for seed in (7, 8))
+    for one, other in ((first, second), (first[1:], first[:-1]), (first[4:], first[:-4])):
+        correlation = float((one * other).mean() / 0.25)
+        assert abs(correlation) < 5 / 200_000**0.5
+
+
+@pytest.mark.parametrize("rate", [0.1, 1 / 3, 0.00002, 0.99999])
+def test_scale_makes_the_expectation_exact(rate: float) -> None:
+    """Of all 65,536 levels, the kept ones times the scale are 65,536 again."""
+    dropped = round(rate * LEVELS)
+    assert keep_scale(rate) * (LEVELS - dropped) == pytest.approx(LEVELS, rel=1e-15)
+
+
+def test_nothing_is_dropped_at_rate_zero() -> None:
+    assert keep_mask((1000,), 0.0, 1).all()
+    assert keep_scale(0.0) == 1.0
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0, 1.5, float("nan")])
+def test_rates_out_of_range(rate: float) -> None:
+    with pytest.raises(ValueError, match=f"dropout rate is {rate}; it must be at least 0 and below 1"):
+        keep_mask((2,), rate, 1)
