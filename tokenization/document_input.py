@@ -237,8 +237,6 @@ def _read_labels(labels: Any, document: DocumentInput, label_ids: dict[str, int]
     wrong &= array != IGNORED_LABEL
     if wrong.any():
         index = int(wrong.argmax())
-        remedy = (
-            f"labels run from 0 to {len(label_ids) - 1}" if label_ids is not None else "labels are counted from 0"
-        )
+        remedy = f"labels run from 0 to {len(label_ids) - 1}" if label_ids is not None else "labels are counted from 0"
         raise InputError(f"Label {index} of {name} is {array[index]}; {remedy}, and -100 marks a word without one.")
     return array.astype(np.int64)

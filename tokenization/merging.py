@@ -156,9 +156,7 @@ class SeenTokens:
         order = np.lexsort((self.windows, self.subwords, self.words, self.documents))
         tokens = self.take(order)
         new = np.ones(len(order), dtype=bool)
-        new[1:] = (
-            (np.diff(tokens.documents) != 0) | (np.diff(tokens.words) != 0) | (np.diff(tokens.subwords) != 0)
-        )
+        new[1:] = (np.diff(tokens.documents) != 0) | (np.diff(tokens.words) != 0) | (np.diff(tokens.subwords) != 0)
         rank = np.cumsum(new) - 1
         # Documents count from 0, each from its own first sub-word.
         num_documents = int(tokens.documents.max()) + 1
