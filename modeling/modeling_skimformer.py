@@ -29,6 +29,7 @@ from .heads import (
 )
 from .layout_embeddings import LayoutEmbeddings, PositionEmbeddings, check_bbox, is_traced
 from .skim_attention import SkimAttention, SkimValues
+from .token_inputs import check_token_inputs
 from .warm_start import WarmStartModelMixin
 
 
@@ -193,9 +194,15 @@ class SkimformerModel(SkimformerPreTrainedModel):
         Returns:
             `last_hidden_state` `[batch, length, hidden]`, `pooler_output` `[batch, hidden]`.
         """
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("Pass either input_ids or inputs_embeds, not both and not neither.")
-        input_shape = inputs_embeds.shape[:2] if inputs_embeds is not None else input_ids.shape  # type: ignore[union-attr]
+        embeddings = self.text_embeddings
+        input_shape = check_token_inputs(
+            input_ids,
+            inputs_embeds,
+            attention_mask,
+            token_type_ids,
+            embeddings.word_embeddings.num_embeddings,
+            embeddings.token_type_embeddings.num_embeddings,
+        )
         layout = self._embed_layout(bbox, input_shape, attention_mask)
         pattern = self.skim_attention(
             layout,
@@ -203,7 +210,7 @@ class SkimformerModel(SkimformerPreTrainedModel):
             plain=self.config._attn_implementation == "eager",
             keep=bool(kwargs.get("output_attentions", self.config.output_attentions)),
         )
-        hidden_states = self.text_embeddings(input_ids, token_type_ids, inputs_embeds)
+        hidden_states = embeddings(input_ids, token_type_ids, inputs_embeds)
         hidden_states = self.encoder(hidden_states, *pattern)
         pooled = None if self.pooler is None else self.pooler(hidden_states)
         return BaseModelOutputWithPooling(last_hidden_state=hidden_states, pooler_output=pooled)
