@@ -68,7 +68,6 @@ class Parent:
         additions: patterns of the parameters that the parent lacks, our names.
         overrides: config fields of ours that a user may set at `from_pretrained`, and their values.
         translated: our config fields after loading.
-        special_tokens: for the inputs: ids that must not occur.
     """
 
     config_class: type[PreTrainedConfig]
@@ -98,6 +97,7 @@ class ModelSpec:
         bad_inputs: what it must refuse.
         processor: a function that makes its processor with a tiny tokenizer; None while there is none.
         parents: the model types whose checkpoints it starts from.
+        token_limit: config -> the most tokens that it takes, None for any number.
         add_batch_tensors: what its collator computes for a whole batch, if anything.
         skips: checks that do not apply to this type, and why.
     """
@@ -113,6 +113,7 @@ class ModelSpec:
     bad_inputs: tuple[BadInput, ...] = ()
     processor: Callable[[], Any] | None = None
     parents: tuple[Parent, ...] = ()
+    token_limit: Callable[[Any], int | None] | None = None
     add_batch_tensors: Callable[[Any, Batch], Batch] | None = None
     skips: Mapping[str, str] = field(default_factory=dict)
 

@@ -90,7 +90,7 @@ def test_order_of_the_batch(case: Case) -> None:
 def test_one_word_beside_a_full_document(case: Case, tokens: int) -> None:
     """A document of one word, alone and beside one of the greatest length."""
     model = case.model()
-    length = model.config.to_dict().get("max_position_embeddings", 40)
+    length = (case.spec.token_limit and case.spec.token_limit(model.config)) or 40
     documents = case.spec.documents(model.config, (tokens, length))
     together = run(model, case.spec.collate(model.config, documents))["last_hidden_state"]
     word = run(model, case.spec.collate(model.config, documents[:1]))["last_hidden_state"]

@@ -66,5 +66,6 @@ SKIMFORMER = ModelSpec(
     pad_values={"input_ids": 0, "token_type_ids": 0, "bbox": 0},
     hidden_states=lambda config: config.num_hidden_layers + 1,
     attentions=lambda config, batch, length: [(batch, config.num_attention_heads, length, length)],
+    token_limit=lambda config: config.max_position_embeddings if config.skim_input == "position" else None,
     bad_inputs=integer_box_faults("SkimformerProcessor", 1023, BOX_VARIANTS),
 )
