@@ -162,9 +162,11 @@ def best_answers(
 
 def _start_and_end(outputs: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
     predictions = getattr(outputs, "predictions", outputs)
-    if not hasattr(predictions, "start_logits") and isinstance(predictions, tuple) and len(predictions) >= 2:
-        start, end = predictions[:2]
-        return read_logits(start, "start_logits", 2), read_logits(end, "end_logits", 2)
+    if isinstance(predictions, tuple) and not hasattr(predictions, "start_logits"):
+        # (start, end), or (loss, start, end) of a model with return_dict=False.
+        pair = [item for item in predictions if getattr(item, "ndim", 2) == 2]
+        if len(pair) >= 2:
+            return read_logits(pair[0], "start_logits", 2), read_logits(pair[1], "end_logits", 2)
     return read_logits(outputs, "start_logits", 2), read_logits(outputs, "end_logits", 2)
 
 

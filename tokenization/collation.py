@@ -155,7 +155,9 @@ def _pad(
         for axis, size in enumerate(spec.shape)
     ]
     if spec.pad_value is None and any(list(array.shape) != shape for array in arrays):
-        raise InputError(f"The windows differ in length, but the tokenizer has no pad token for {key}; set one.")
+        raise InputError(
+            f"The windows differ in length, but the tokenizer has no pad token for {key}; set tokenizer.pad_token."
+        )
     padded = np.full((len(arrays), *shape), 0 if spec.pad_value is None else spec.pad_value, dtype=spec.dtype)
     for row, array in zip(padded, arrays, strict=True):
         place = tuple(

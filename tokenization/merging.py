@@ -275,13 +275,16 @@ def read_logits(outputs: Any, key: str, ndim: int) -> list[np.ndarray]:
     found = _find_logits(outputs, key)
     if found is not outputs:
         return read_logits(found, key, ndim)
-    if isinstance(outputs, list | tuple) and outputs and not _is_numeric(outputs):
-        if isinstance(outputs, tuple) and not hasattr(outputs, "_fields"):
-            # A model's output with return_dict=False: (loss, logits, ...) or (logits, ...).
-            fitting = [item for item in outputs if getattr(item, "ndim", None) == ndim]
-            if fitting:
-                return read_logits(fitting[0], key, ndim)
-        return [block for item in outputs for block in read_logits(item, key, ndim)]
+    if isinstance(outputs, tuple):
+        # A model's output with return_dict=False: (loss, logits, ...) or (logits, ...).
+        fitting = [item for item in outputs if getattr(item, "ndim", None) == ndim]
+        if fitting:
+            return read_logits(fitting[0], key, ndim)
+    if isinstance(outputs, list | tuple) and (depth := _depth(outputs)) >= ndim:
+        even = all(isinstance(item, list | tuple) and len(item) == len(outputs[0]) for item in outputs)
+        if depth > ndim or not even:
+            # One output for each batch, or windows of different lengths.
+            return [block for item in outputs for block in read_logits(item, key, ndim)]
     array = np.asarray(_to_array_or_list(outputs))
     if array.ndim == ndim - 1:
         array = array[None]
@@ -315,11 +318,13 @@ def _find_logits(outputs: Any, key: str) -> Any:
     return outputs
 
 
-def _is_numeric(values: Any) -> bool:
-    """Whether nested lists end in numbers rather than in tensors or outputs."""
-    while isinstance(values, list | tuple) and len(values):
-        values = values[0]
-    return isinstance(values, int | float | np.number)
+def _depth(values: Any) -> int:
+    """How many dimensions nested lists of numbers or arrays have; more than any logits for lists of outputs."""
+    if isinstance(values, list | tuple) and len(values):
+        return 1 + _depth(values[0])
+    if hasattr(values, "ndim"):
+        return int(values.ndim)
+    return 0 if isinstance(values, int | float) else 9
 
 
 def _to_array_or_list(values: Any) -> Any:

@@ -9,7 +9,7 @@ least one sub-word.
 import itertools
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from tokenizers import Encoding, normalizers, pre_tokenizers
 
-from .input_checks import InputError, describe_word
+from .input_checks import InputError, describe_word, start_sentence
 
 logger = logging.getLogger(__name__)
 
@@ -107,8 +107,12 @@ def prepare_tokenizer(tokenizer: Any) -> None:
 def _keeps_word_boundaries(tokenizer: Any) -> bool:
     """Whether a word of a list is tokenized as the same word in running text, tried on "a a a"."""
     with _plain(tokenizer) as backend:
-        running = backend.encode("a a a", add_special_tokens=False).ids
-        listed = backend.encode(["a", "a", "a"], is_pretokenized=True, add_special_tokens=False)
+        try:
+            running = backend.encode("a a a", add_special_tokens=False).ids
+            listed = backend.encode(["a", "a", "a"], is_pretokenized=True, add_special_tokens=False)
+        except Exception:
+            # A vocabulary with neither "a" nor an unknown token says nothing.
+            return True
     first = sum(word == 0 for word in listed.word_ids)
     return bool(running[-(len(listed.ids) - first) :] == listed.ids[first:])
 
@@ -132,7 +136,10 @@ def tokenize_words(tokenizer: Any, documents: Sequence[Sequence[str]], names: Se
     unique = list(vocabulary)
     chunks = [unique[start : start + _CHUNK] for start in range(0, len(unique), _CHUNK)]
     with _plain(tokenizer) as backend:
-        encodings = backend.encode_batch(chunks, is_pretokenized=True, add_special_tokens=False)
+        try:
+            encodings = backend.encode_batch(chunks, is_pretokenized=True, add_special_tokens=False)
+        except Exception as error:
+            raise _refused_word(tokenizer, documents, names, error) from error
     ids, counts, starts = _distinct_words(encodings, [len(chunk) for chunk in chunks])
     missing = counts == 0
     if missing.any():
@@ -185,6 +192,29 @@ def _raise_no_unknown_token(
             )
 
 
+def _refused_word(
+    tokenizer: Any, documents: Sequence[Sequence[str]], names: Sequence[str], error: Exception
+) -> InputError:
+    """Which word made the backend fail: it says only what it did not like."""
+    for words, name in zip(documents, names, strict=True):
+        for index, word in enumerate(words):
+            try:
+                word.encode("utf-8")
+            except UnicodeEncodeError:
+                return InputError(
+                    f"{start_sentence(describe_word(words, index))} of {name} holds half a character (a lone "
+                    "surrogate); replace it with word.encode('utf-8', 'replace').decode()."
+                )
+            try:
+                tokenizer.backend_tokenizer.encode([word], is_pretokenized=True, add_special_tokens=False)
+            except Exception:
+                return InputError(
+                    f"{type(tokenizer).__name__} cannot tokenize {describe_word(words, index)} of {name} ({error}); "
+                    "use a tokenizer whose vocabulary has its unknown token."
+                )
+    return InputError(f"{type(tokenizer).__name__} cannot tokenize these words ({error}); use another tokenizer.")
+
+
 def tokenize_questions(tokenizer: Any, questions: Sequence[str]) -> list[list[int]]:
     """The ids of each question, without special tokens."""
     with _plain(tokenizer) as backend:
@@ -220,8 +250,9 @@ def _some_word(tokenizer: Any, backend: Any) -> str:
     """A word that the tokenizer turns into at least one token."""
     for candidates in (("a", "1", "."), tokenizer.get_vocab):
         for word in candidates() if callable(candidates) else candidates:
-            if backend.encode([word], is_pretokenized=True, add_special_tokens=False).ids:
-                return str(word)
+            with suppress(Exception):
+                if backend.encode([word], is_pretokenized=True, add_special_tokens=False).ids:
+                    return str(word)
     raise InputError(
         f"{type(tokenizer).__name__} finds no token in the entries of its own vocabulary; "
         "load the tokenizer that belongs to the checkpoint."
