@@ -85,6 +85,8 @@ class RunArguments:
     early_stopping_patience: int | None = _field(
         None, "Stop after so many evaluations without improvement (needs validation data)."
     )
+    token_dropout: float = _field(0.0, "In training, replace this share of tokens by the mask token, at random.")
+    box_augmentation: float = _field(0.0, "In training, shrink and shift each page's boxes at random, by up to this.")
     overwrite: bool = _field(False, "Write into an output folder that is not empty, and remove its old checkpoints.")
     bootstrap_samples: int = _field(1000, "Resamples of the documents behind the confidence intervals; 0 for none.")
 
@@ -107,6 +109,11 @@ class FamilyTrainingArguments(TrainingArguments):
     resume_from_checkpoint: str | None = _field(
         None, "A checkpoint to continue from, or auto for the last complete one in output_dir (if there is one)."
     )
+
+    def __post_init__(self) -> None:
+        if not self.output_dir:
+            raise InputError("There is no output_dir to save the model in; set --output_dir.")
+        super().__post_init__()
 
 
 @dataclasses.dataclass

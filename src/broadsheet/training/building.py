@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoProcessor, AutoTokenizer, PreTrainedConfig
 
 from broadsheet.tokenization.input_checks import InputError
@@ -91,7 +92,7 @@ def load_config(path: str) -> PreTrainedConfig:
     """The configuration of a checkpoint. Raises `InputError` where there is none, or of a model outside the family."""
     try:
         config = AutoConfig.from_pretrained(path)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, StrictDataclassError) as error:
         reason = " ".join(str(error).split())
         raise InputError(
             f"{path} holds no configuration that can be read ({reason[:300]}); name the folder of a saved model."
@@ -139,8 +140,9 @@ def _build_new(
     try:
         vocabulary = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
         config = member.config(**{**vocabulary, **_label_settings(labels), **settings})
-    except (ValueError, TypeError) as error:
-        raise InputError(f"The settings of the model do not fit: {' '.join(str(error).split())}") from None
+    except (StrictDataclassError, ValueError, TypeError) as error:
+        reason = " ".join(str(error.__cause__ or error).split())
+        raise InputError(f"The settings of the new model do not fit: {reason}") from None
     network = task.auto_model.from_config(config)  # type: ignore[attr-defined]
     processor = member.processor(tokenizer)
     _configure(processor, model, labels)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from transformers import EarlyStoppingCallback, Trainer, set_seed
+from transformers import EarlyStoppingCallback, set_seed
 
 from broadsheet.tokenization.collation import LayoutDataCollator
 from broadsheet.tokenization.input_checks import InputError
@@ -23,6 +23,7 @@ from broadsheet.training.arguments import (
     RunArguments,
     parse,
 )
+from broadsheet.training.augmentation import AugmentingTrainer
 from broadsheet.training.building import build
 from broadsheet.training.card import model_card
 from broadsheet.training.preparation import load_splits
@@ -73,7 +74,8 @@ def finetune(
     """
     started = time.time()
     start_logging()
-    checkpoint = prepare_output_dir(training.output_dir, run.overwrite, training.resume_from_checkpoint)
+    output_dir = str(training.output_dir)
+    checkpoint = prepare_output_dir(output_dir, run.overwrite, training.resume_from_checkpoint)
     task = make_task(run.task, run.scheme)
     set_seed(training.seed)
     options = {name: getattr(data, name) for name in ("box_level", "max_length", "stride", "clip_boxes", "num_proc")}
@@ -95,7 +97,7 @@ def finetune(
         return {name: metrics[name] for name in ("precision", "recall", "f1", "accuracy") if name in metrics}
 
     stop = StopOnSignal()
-    trainer = Trainer(
+    trainer = AugmentingTrainer(
         model=network,
         args=training,
         train_dataset=windows["train"],
@@ -104,6 +106,8 @@ def finetune(
         data_collator=LayoutDataCollator(processor),  # type: ignore[arg-type]
         compute_metrics=measure_validation if "validation" in windows else None,
         callbacks=[stop],
+        token_dropout=run.token_dropout,
+        box_augmentation=run.box_augmentation,
     )
     if run.early_stopping_patience is not None:
         trainer.add_callback(EarlyStoppingCallback(run.early_stopping_patience))
@@ -120,7 +124,7 @@ def finetune(
             metrics[name] = measure(name, logits, run.bootstrap_samples)
     trainer.save_model()
     results = {
-        "name": os.path.basename(os.path.abspath(str(training.output_dir))),
+        "name": os.path.basename(os.path.abspath(output_dir)),
         "task": task.name,
         "model_type": network.config.model_type,
         "start": model.model_name_or_path,
@@ -151,6 +155,8 @@ def finetune(
             "schedule": str(getattr(training.lr_scheduler_type, "value", training.lr_scheduler_type)),
             "warmup_steps": training.warmup_steps,
             "weight_decay": training.weight_decay,
+            "token_dropout": run.token_dropout,
+            "box_augmentation": run.box_augmentation,
             "training_loss": trained.training_loss,
             "training_time_s": round(trained.metrics.get("train_runtime", 0.0), 1),
         },
@@ -160,8 +166,8 @@ def finetune(
     }
     if trainer.is_world_process_zero():
         # A pickle of this run's settings, which nobody who loads the model needs.
-        os.remove(os.path.join(str(training.output_dir), "training_args.bin"))
-        _report(results, task, str(training.output_dir))
+        os.remove(os.path.join(output_dir, "training_args.bin"))
+        _report(results, task, output_dir)
     return results
 
 

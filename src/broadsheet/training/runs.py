@@ -45,7 +45,7 @@ def start_logging() -> None:
     transformers_logging.enable_progress_bar()
 
 
-def prepare_output_dir(output_dir: str | None, overwrite: bool, resume: str | None) -> str | None:
+def prepare_output_dir(output_dir: str, overwrite: bool, resume: str | None) -> str | None:
     """
     Check the output folder, make it, and find the checkpoint to continue from.
 
@@ -60,8 +60,6 @@ def prepare_output_dir(output_dir: str | None, overwrite: bool, resume: str | No
     Raises:
         InputError: where the folder is in use and neither is set, or the checkpoint is none.
     """
-    if not output_dir:
-        raise InputError("There is no output_dir to save the model in; set --output_dir.")
     if os.path.exists(output_dir) and not os.path.isdir(output_dir):
         raise InputError(f"{output_dir} is a file; set --output_dir to a folder.")
     if resume is not None:

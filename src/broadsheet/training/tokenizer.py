@@ -1,8 +1,10 @@
 """Train a tokenizer: `python -m broadsheet.training.tokenizer --dataset funsd --data_dir DIR --output_dir OUT`."""
 
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from contextlib import contextmanager
+from typing import IO, Any
 
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerFast
@@ -74,25 +76,58 @@ def train_tokenizer(
     options: dict[str, Any] = {"vocab_size": vocab_size, "special_tokens": specials, "show_progress": show_progress}
     if kind != "unigram":
         options["min_frequency"] = min_frequency
-    seen = _Counter(texts)
-    backend.train_from_iterator(seen, trainer(**options))
-    if not seen.count:
-        raise InputError("The corpus has no text; choose another dataset, split or file.")
+    with _spooled(texts) as corpus:
+        if kind == "wordpiece":
+            backend = _train_wordpiece(backend, corpus, options)
+        else:
+            backend.train_from_iterator(corpus, trainer(**options))
     backend.post_processor = _template(backend, style)
     inputs = ["input_ids", "token_type_ids", "attention_mask"] if style == "bert" else ["input_ids", "attention_mask"]
     return PreTrainedTokenizerFast(tokenizer_object=backend, model_input_names=inputs, **named)
 
 
-class _Counter:
-    """An iterable that counts what it gave and was not blank."""
+@contextmanager
+def _spooled(texts: Iterable[str]) -> Iterator["_Corpus"]:
+    """The texts in a temporary file, to go over them more than once in little memory."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n") as file:
+        blank = True
+        for text in texts:
+            blank = blank and not text.strip()
+            file.write(" ".join(text.splitlines()) + "\n")
+        if blank:
+            raise InputError("The corpus has no text; choose another dataset, split or file.")
+        yield _Corpus(file)
 
-    def __init__(self, texts: Iterable[str]):
-        self.texts, self.count = texts, 0
+
+class _Corpus:
+    def __init__(self, file: IO[str]):
+        self.file = file
 
     def __iter__(self) -> Iterator[str]:
-        for text in self.texts:
-            self.count += bool(text.strip())
-            yield text
+        self.file.seek(0)
+        return iter(self.file)
+
+
+def _train_wordpiece(backend: Tokenizer, corpus: _Corpus, options: dict[str, Any]) -> Tokenizer:
+    """
+    Train so that the same corpus always gives the same vocabulary.
+
+    The trainer numbers the letters within words ("##a") in the order of a hash table, which differs from call to call,
+    and breaks ties between merges by these numbers. Naming them beforehand, as if special, fixes the order.
+    """
+    letters: set[str] = set()
+    for text in corpus:
+        letters.update(backend.normalizer.normalize_str(text))
+    inner = [letter for letter in sorted(letters) if len(backend.pre_tokenizer.pre_tokenize_str("a" + letter)) == 1]
+    inner = [f"##{letter}" for letter in inner if not letter.isspace()]
+    specials = options["special_tokens"]
+    trainer = trainers.WordPieceTrainer(**{**options, "special_tokens": specials + inner})
+    unknown = backend.model.unk_token
+    draft = Tokenizer(models.WordPiece(unk_token=unknown))
+    draft.normalizer, draft.pre_tokenizer = backend.normalizer, backend.pre_tokenizer
+    draft.train_from_iterator(corpus, trainer)
+    backend.model = models.WordPiece(draft.get_vocab(), unk_token=unknown)
+    return backend
 
 
 def _wordpiece(unknown: str, lowercase: bool) -> tuple[Tokenizer, Callable[..., Any]]:
