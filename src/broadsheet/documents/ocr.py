@@ -1,0 +1,200 @@
+"""Documents from images of pages, read by Tesseract: image files, and PDF pages without a text layer."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import pypdfium2 as pdfium
+from PIL import Image
+
+from broadsheet.documents.document import Document
+from broadsheet.documents.document_builder import DocumentBuilder, OnEmptyPage, Piece
+from broadsheet.documents.page_images import read_frames
+from broadsheet.documents.pdf import open_pdf, pdfium_lock, read_pdf
+from broadsheet.documents.pdf_text import read_page_text
+from broadsheet.documents.tesseract_tsv import parse_tsv
+from broadsheet.tokenization.input_checks import InputError
+
+MAX_SIDE = 32_000  # Tesseract refuses images of 32,768 pixels
+MAX_PIXELS = 100_000_000  # a page of A4 at 300 dots per inch has 9 million; posters are rendered more coarsely
+
+
+def read_image(path: str | os.PathLike[str], languages: str = "eng", on_empty_page: OnEmptyPage = "warn") -> Document:
+    """
+    Read the words of an image file with Tesseract; every frame of a TIFF file is a page.
+
+    Boxes are in pixels of the image, turned upright as its EXIF data say; segments are Tesseract's lines, in its
+    reading order. Needs the Python package pytesseract (`pip install "broadsheet[ocr]"`) and the program tesseract.
+
+    Args:
+        path: the file: PNG, JPEG, TIFF, BMP or WebP.
+        languages: Tesseract's names for the languages of the text, joined by +, as in "eng+deu".
+        on_empty_page: what to do about a page on which Tesseract finds no words: log a warning that names it, raise
+            `InputError`, or nothing.
+
+    Raises:
+        InputError: the file is missing, no image or damaged, Tesseract or a language is not installed, or no words
+            were found on any page.
+    """
+    path = Path(path)
+    builder = DocumentBuilder(path, on_empty_page)
+    tesseract = _Tesseract(languages)
+    for image, dpi in read_frames(path):
+        parse_tsv(tesseract.read(image, dpi, f"page {builder.num_pages + 1} of {path}"), builder)
+    return builder.build()
+
+
+def read_scanned_pdf(
+    path: str | os.PathLike[str],
+    pages: Literal["empty", "all"] | Iterable[int] = "empty",
+    languages: str = "eng",
+    dpi: float = 300,
+    password: str | None = None,
+    on_empty_page: OnEmptyPage = "warn",
+) -> Document:
+    """
+    Read the words of a PDF file whose pages, or some of them, are pictures; these are read with Tesseract.
+
+    The other pages are read from their text layer, as by `read_pdf`. All boxes are in points (1/72 inch) of the page
+    as it is displayed; pages stay in the file's order.
+
+    Args:
+        path: the file.
+        pages: which pages to read with Tesseract: those without any text in their text layer ("empty"; a scan with a
+            stamped page number has some), "all", or the numbers of pages, from 0.
+        languages: Tesseract's names for the languages of the text, joined by +, as in "eng+deu".
+        dpi: how finely to render the pages, in dots per inch; pages larger than A2 more coarsely.
+        password: opens an encrypted file.
+        on_empty_page: what to do about a page without words: log a warning that names it, raise `InputError`, or
+            nothing.
+
+    Raises:
+        InputError: as for `read_pdf` and `read_image`; or there is no such page.
+    """
+    path = Path(path)
+    if not 36 <= dpi <= 1200:
+        raise InputError(f"dpi is {dpi}; choose between 36 and 1200 dots per inch, best 300.")
+    builder = DocumentBuilder(path, on_empty_page)
+    with open_pdf(path, password) as pdf:
+        sizes, empty = [], []
+        for index in range(len(pdf)):
+            text = _page_text(pdf, index, path)
+            sizes.append(text.size)
+            if not text.words:
+                empty.append(index)
+    wanted = set(_choose_pages(pages, empty, len(sizes), path))
+    if not wanted:
+        return read_pdf(path, on_empty_page=on_empty_page, password=password)
+    has_text_pages = bool(set(range(len(sizes))) - wanted - set(empty))
+    text_layer = read_pdf(path, on_empty_page="ignore", password=password) if has_text_pages else None
+    tesseract = _Tesseract(languages)
+    for index, size in enumerate(sizes):
+        if index in wanted:
+            image, used_dpi = _render(path, index, dpi, password)
+            parse_tsv(tesseract.read(image, used_dpi, f"page {index + 1} of {path}"), builder, page_size=size)
+        else:
+            builder.start_page(size)
+            if text_layer is not None:
+                _add_page(builder, text_layer, index)
+    return builder.build()
+
+
+class _Tesseract:
+    """
+    Tesseract, with the languages it shall read.
+
+    Raises:
+        InputError: the package pytesseract, the program or a language is not installed.
+    """
+
+    def __init__(self, languages: str) -> None:
+        try:
+            import pytesseract
+        except ImportError:
+            raise InputError(
+                'Reading images needs the Python package pytesseract; install it with `pip install "broadsheet[ocr]"`.'
+            ) from None
+        self.pytesseract: Any = pytesseract
+        self.languages = languages
+        try:
+            installed = pytesseract.get_languages()
+        except pytesseract.TesseractNotFoundError:
+            raise InputError(
+                "Reading images needs the program tesseract; install it (Debian and Ubuntu: "
+                "`apt install tesseract-ocr`, macOS: `brew install tesseract`) or put it on the PATH."
+            ) from None
+        asked = [language for language in languages.split("+") if language]
+        missing = [language for language in asked if language not in installed]
+        if missing or not asked:
+            named = ", ".join(missing) or repr(languages)
+            raise InputError(
+                f"Tesseract does not have the language {named} (it has {', '.join(sorted(installed)) or 'none'}); "
+                f"install it (Debian and Ubuntu: `apt install tesseract-ocr-{(missing or ['eng'])[0]}`) or choose "
+                "another."
+            )
+
+    def read(self, image: Image.Image, dpi: float | None, name: str) -> str:
+        """The table that Tesseract makes of an image; `name` is what messages call it."""
+        config = f"--dpi {round(dpi)}" if dpi else ""
+        if max(image.size) > MAX_SIDE:
+            raise InputError(
+                f"The image of {name} is {image.width} x {image.height} pixels, more than Tesseract reads "
+                f"({MAX_SIDE}); scale it down or cut it up."
+            )
+        try:
+            return self.pytesseract.image_to_data(image, lang=self.languages, config=config)
+        except self.pytesseract.TesseractError as error:
+            reason = " ".join(str(error.message).split())
+            raise InputError(
+                f"Tesseract cannot read {name} ({reason}); check the image and Tesseract's installation."
+            ) from None
+
+
+def _page_text(pdf: pdfium.PdfDocument, index: int, path: Path) -> Any:
+    try:
+        page = pdf[index]
+        try:
+            return read_page_text(page)
+        finally:
+            page.close()
+    except pdfium.PdfiumError:
+        raise InputError(f"Page {index + 1} of {path} is damaged; get a fresh copy of the file.") from None
+
+
+def _choose_pages(pages: str | Iterable[int], empty: list[int], num_pages: int, path: Path) -> list[int]:
+    if isinstance(pages, str):
+        if pages not in ("empty", "all"):
+            raise InputError(f"pages is {pages!r}; it can be 'empty', 'all', or the numbers of pages, from 0.")
+        return empty if pages == "empty" else list(range(num_pages))
+    chosen = list(pages)
+    for page in chosen:
+        if not 0 <= page < num_pages:
+            raise InputError(f"{path} has no page {page}; its pages are numbered from 0 to {num_pages - 1}.")
+    return chosen
+
+
+def _render(path: Path, index: int, dpi: float, password: str | None) -> tuple[Image.Image, float]:
+    """A page as a grey picture, and its dots per inch. PDFium is held for the rendering only, not for the OCR."""
+    with pdfium_lock:
+        pdf = pdfium.PdfDocument(path, password=password)
+        try:
+            page = pdf[index]
+            width, height = page.get_size()
+            scale = min(dpi / 72, MAX_SIDE / max(width, height), (MAX_PIXELS / (width * height)) ** 0.5)
+            return page.render(scale=scale, grayscale=True).to_pil().convert("L"), scale * 72
+        except pdfium.PdfiumError:
+            raise InputError(f"Page {index + 1} of {path} cannot be rendered; get a fresh copy of the file.") from None
+        finally:
+            pdf.close()
+
+
+def _add_page(builder: DocumentBuilder, document: Document, page: int) -> None:
+    """Copy a page of a document, segment by segment."""
+    segments: dict[int, list[Piece]] = {}
+    for index in document.word_ids_of_page(page):
+        x0, y0, x1, y1 = document.boxes[index]
+        segment = document.segment_ids[index] if document.segment_ids is not None else index
+        segments.setdefault(segment, []).append(Piece(document.words[index], (x0, y0, x1, y1), 0))
+    for pieces in segments.values():
+        builder.add_segment(pieces)
