@@ -8,18 +8,11 @@ from typing import Any
 from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoProcessor, AutoTokenizer, PreTrainedConfig
 
+from broadsheet.registration import MODELS
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.training.arguments import ModelArguments, parse_settings
 from broadsheet.training.tasks import Task
 from broadsheet.training.tokenizer import train_tokenizer
-
-
-def family() -> Any:
-    """The members of the family: model type -> config, processor and models."""
-    # Not at the top: the package imports the folder of this module while it is still being imported itself.
-    from broadsheet.registration import MODELS
-
-    return MODELS
 
 
 def build(
@@ -44,7 +37,7 @@ def build(
         if model.model_type is None:
             raise InputError(
                 "There is no model; set --model_name_or_path to a checkpoint, or --model_type to build one "
-                f"({', '.join(family())})."
+                f"({', '.join(MODELS)})."
             )
         return _build_new(model, task, labels, training_words)
     config = load_config(model.model_name_or_path)
@@ -97,9 +90,9 @@ def load_config(path: str) -> PreTrainedConfig:
         raise InputError(
             f"{path} holds no configuration that can be read ({reason[:300]}); name the folder of a saved model."
         ) from None
-    if config.model_type not in family():
+    if config.model_type not in MODELS:
         raise InputError(
-            f"{path} is a {config.model_type} model; this command takes the family's: {', '.join(family())}."
+            f"{path} is a {config.model_type} model; this command takes the family's: {', '.join(MODELS)}."
         )
     return config
 
@@ -116,10 +109,9 @@ def load_processor(path: str) -> Any:
 def _build_new(
     model: ModelArguments, task: Task, labels: list[str], training_words: Iterable[list[str]]
 ) -> tuple[Any, Any]:
-    members = family()
-    if model.model_type not in members:
-        raise InputError(f"There is no model type {model.model_type!r}; the family has {', '.join(members)}.")
-    member = members[model.model_type]
+    if model.model_type not in MODELS:
+        raise InputError(f"There is no model type {model.model_type!r}; the family has {', '.join(MODELS)}.")
+    member = MODELS[model.model_type]
     if model.tokenizer_name is None:
         tokenizer: Any = train_tokenizer(
             (" ".join(words) for words in training_words), vocab_size=model.tokenizer_vocab_size
