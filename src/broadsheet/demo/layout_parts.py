@@ -75,7 +75,9 @@ def draw_pairs(
     """Fields below each other, the label left of the value; returns the y of the line after them."""
     sheet.start_block()
     leading = look.leading * (1.25 if ruled else 1.08)
+    gap = max(gap, widest([cell.caption for cell in cells], look.font.regular, look.size) + 10)
     for cell in cells:
+        size = fitting_size(cell.value, look.font.regular, look.size, width - gap)
         if cell.caption:
             sheet.text(cell.caption, x, y, look.font.regular, look.size, color=GREY)
         if right or not any(other.caption for other in cells):
@@ -122,10 +124,16 @@ def draw_boxes(
         if below:
             caption_y, value_y = top + 2.3 * look.leading, top + 1.15 * look.leading
         if cell.caption:
-            sheet.text(cell.caption, left + 6, caption_y, look.font.bold, look.size * 0.75, color=GREY)
+            small = fitting_size(cell.caption, look.font.bold, look.size * 0.75, column - 12)
+            sheet.text(cell.caption, left + 6, caption_y, look.font.bold, small, color=GREY)
         size = fitting_size(cell.value, look.font.regular, look.size, column - 12)
         sheet.text(cell.value, left + 6, value_y, look.font.regular, size, label=cell.label, is_value=True)
     return top + height + 1.6 * look.leading
+
+
+def widest(texts: list[str | None], font: str, size: float) -> float:
+    """The width of the widest text; 0 when there is none."""
+    return max((text_width(text, font, size) for text in texts if text), default=0.0)
 
 
 def fitting_size(text: str, font: str, size: float, width: float) -> float:
@@ -236,7 +244,11 @@ def draw_totals(
         room: how far left of the right edge the labels begin.
     """
     sheet.start_block()
-    left = x + width - room
+    needed = [
+        widest([getattr(cell, side) for cell in cells], look.font.bold, 1.15 * look.size)
+        for side in ("caption", "value")
+    ]
+    left = x + width - min(max(room, sum(needed) + 16), width)
     for cell in cells:
         strong = cell.label == "total" and emphasis != "none"
         font = look.font.bold if strong else look.font.regular
