@@ -149,11 +149,18 @@ class EncoderHeadMixin:
         self,
         outputs: BaseModelOutputWithPooling,
         logits: torch.Tensor,
+        attention_mask: torch.Tensor | None,
         start_positions: torch.Tensor | None,
         end_positions: torch.Tensor | None,
         **kwargs: Any,
     ) -> QuestionAnsweringModelOutput:
-        """Positions int `[batch]`, the answer's first and last token; logits `[batch, length, 2]`."""
+        """
+        Positions int `[batch]`, the answer's first and last token; logits `[batch, length, 2]`.
+
+        No answer starts or ends in padding: its scores are the lowest number, else the loss would grow with padding.
+        """
+        if attention_mask is not None:
+            logits = logits.masked_fill(~attention_mask.bool()[..., None], torch.finfo(logits.dtype).min)
         start_logits, end_logits = logits.unbind(-1)
         loss = None
         if start_positions is not None and end_positions is not None:

@@ -356,7 +356,9 @@ class SkimformerForQuestionAnswering(SkimformerPreTrainedModel):
         """Inputs as `SkimformerModel`; `start_positions` and `end_positions` int `[batch]`."""
         outputs = self.skimformer(input_ids, bbox, attention_mask, token_type_ids, inputs_embeds, **kwargs)
         logits = self.qa_outputs(outputs.last_hidden_state)
-        return self.question_answering_output(outputs, logits, start_positions, end_positions, **kwargs)
+        return self.question_answering_output(
+            outputs, logits, attention_mask, start_positions, end_positions, **kwargs
+        )
 
 
 __all__ = [
