@@ -3,7 +3,7 @@
 import pytest
 import torch
 from tests.family.members import variant_heads, variants
-from tests.family.spec import Batch, Case, assert_close, gradients, predictions, probe_loss
+from tests.family.spec import MODEL, Batch, Case, assert_close, gradients, predictions, probe_loss
 
 LENGTHS = (11, 1, 13, 6)
 
@@ -13,13 +13,24 @@ def run(model: torch.nn.Module, batch: Batch) -> dict[str, torch.Tensor]:
         return predictions(model(**batch), batch["attention_mask"])
 
 
-def assert_invariant(case: Case, actual: dict, expected: dict, leaks: bool = True) -> None:
+def assert_invariant(case: Case, actual: dict, expected: dict, leaks: bool = True, tolerance: float = 1e-9) -> None:
     """Equal; or, where the variant leaks padding by design and `leaks` is True, seen to differ."""
     if not (leaks and case.variant.leaks_padding):
-        assert_close(actual, expected)
+        assert_close(actual, expected, tolerance)
         return
     with pytest.raises(AssertionError):
         assert_close(actual, expected, 1e-3)
+
+
+@variant_heads(MODEL)
+def test_padding_is_not_in_the_loss(case: Case) -> None:
+    model = case.model()
+    batch = case.labelled_batch(model.config, LENGTHS)
+    documents = case.spec.documents(model.config, LENGTHS)
+    padded = {**batch, **case.spec.collate(model.config, documents, pad_to=max(LENGTHS) + 5, garbage=77)}
+    if "labels" in batch and batch["labels"].dim() == 2:
+        padded["labels"] = torch.nn.functional.pad(batch["labels"], (0, 5), value=-100)
+    assert_invariant(case, {"loss": model(**padded).loss}, {"loss": model(**batch).loss}, tolerance=1e-6)
 
 
 @pytest.mark.parametrize("columns", [1, 7])
