@@ -24,11 +24,14 @@ class TensorSpec:
             window; any other name is a dimension padded to that tensor's largest of the batch; a number is fixed.
         dtype: name of a numpy type.
         pad_value: fills what is padded; None where padding is impossible (a tokenizer without a pad token).
+        holds_positions: the values are places of tokens in the window (neighbours, start of an answer), negative ones
+            none; they move along where the tokens are padded on the left.
     """
 
     shape: tuple[int | str, ...] = ("length",)
     dtype: str = "int64"
     pad_value: float | None = 0
+    holds_positions: bool = False
 
 
 class LayoutDataCollator:
@@ -158,13 +161,18 @@ def _pad(
         raise InputError(
             f"The windows differ in length, but the tokenizer has no pad token for {key}; set tokenizer.pad_token."
         )
+    if spec.holds_positions and left and lengths is not None:
+        arrays = [
+            np.where(array >= 0, array + longest - length, array)
+            for array, length in zip(arrays, lengths, strict=True)
+        ]
     padded = np.full((len(arrays), *shape), 0 if spec.pad_value is None else spec.pad_value, dtype=spec.dtype)
-    for row, array in zip(padded, arrays, strict=True):
+    for index, array in enumerate(arrays):
         place = tuple(
             slice(shape[axis] - size, None) if left and spec.shape[axis] == "length" else slice(0, size)
             for axis, size in enumerate(array.shape)
         )
-        row[place] = array
+        padded[(index, *place)] = array
     return padded
 
 

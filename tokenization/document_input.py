@@ -28,6 +28,7 @@ class DocumentInput:
         page_sizes: float64 `[pages, 2]` of (width, height), or None.
         labels: int64 `[words]`, -100 for none, or None.
         question: asked about the document, or None.
+        has_boxes: False where there were none and none were required; `boxes` are zero then.
     """
 
     name: str
@@ -37,6 +38,7 @@ class DocumentInput:
     page_sizes: np.ndarray | None
     labels: np.ndarray | None = None
     question: str | None = None
+    has_boxes: bool = True
 
 
 def read_input(
@@ -49,6 +51,7 @@ def read_input(
     documents: Any = None,
     clip_to: float | None = None,
     id2label: Mapping[int, str] | None = None,
+    boxes_required: bool = True,
 ) -> tuple[list[DocumentInput], bool]:
     """
     Read the arguments of a processor's call.
@@ -57,6 +60,7 @@ def read_input(
         text, text_pair, boxes, page_ids, page_sizes, word_labels, documents: as of `LayoutProcessor.__call__`.
         clip_to: None to leave boxes alone; else they are clipped to their page, or to 0..`clip_to` without page sizes.
         id2label: the known labels, to check `word_labels` against and to read labels given as strings.
+        boxes_required: refuse documents without boxes.
 
     Returns:
         The documents, and whether the call was for a batch.
@@ -83,9 +87,13 @@ def read_input(
     read, clipped = [], 0
     for index, words in enumerate(columns["words"]):
         name = f"document {index}" if batched else "the document"
-        document, changed = _read_document(
-            name, words, columns["boxes"][index], columns["page_ids"][index], columns["page_sizes"][index], clip_to
-        )
+        own_boxes, own_ids, own_sizes = (columns[key][index] for key in ("boxes", "page_ids", "page_sizes"))
+        has_boxes = boxes_required or own_boxes is not None
+        if not has_boxes:
+            check_words(words, name)
+            own_boxes = np.zeros((len(words), 4))
+        document, changed = _read_document(name, words, own_boxes, own_ids, own_sizes, clip_to)
+        document.has_boxes = has_boxes
         clipped += changed
         document.question = questions[index]
         if labels[index] is not None:
@@ -137,6 +145,8 @@ def _field(row: Any, key: str) -> Any:
 def _words_and_questions(text: Any, text_pair: Any) -> tuple[list[Any], list[str | None], bool]:
     if text is None:
         raise InputError("There is neither text nor documents; pass text=words with boxes=boxes, or documents=.")
+    if not hasattr(text, "__len__"):
+        raise InputError(f"text is of type {type(text).__name__}; pass the words as a list of strings.")
     if text_pair is None:
         if isinstance(text, str):
             raise InputError(

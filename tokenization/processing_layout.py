@@ -12,6 +12,7 @@ A model's own processor declares its tensors and computes them for one window; e
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,8 +46,12 @@ class LayoutProcessor(ProcessorMixin):
     """
     Base of the family's processors: wraps any fast tokenizer.
 
-    A subclass declares `tensors`, `largest_coordinate` and `integer_boxes`, and implements `layout_tensors`; it may
-    override `window_spans` (how documents are cut) and `batch_tensors` (what depends on the whole batch).
+    A subclass declares `tensors` and implements `layout_tensors`; it may override `window_spans` (how documents are
+    cut), `batch_tensors` (what depends on the whole batch), `check_boxes`, and set
+
+    - `largest_coordinate`, `integer_boxes`: the range of boxes that come without page sizes (0..1000, whole numbers);
+    - `boxes_required`: False where text without boxes will do; their boxes are then zero (`document.has_boxes`);
+    - `add_special_tokens`: False where windows carry none.
 
     Args:
         tokenizer: a fast tokenizer. Byte-level BPE is set to `add_prefix_space=True`, on the tokenizer itself.
@@ -58,6 +63,8 @@ class LayoutProcessor(ProcessorMixin):
     tensors: ClassVar[dict[str, TensorSpec]] = {}
     largest_coordinate: ClassVar[int] = 1000
     integer_boxes: ClassVar[bool] = True
+    boxes_required: ClassVar[bool] = True
+    add_special_tokens: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -94,12 +101,14 @@ class LayoutProcessor(ProcessorMixin):
         """
         return {}
 
-    def window_spans(self, document: DocumentInput, num_tokens: int, capacity: int | None, stride: int) -> Any:
+    def window_spans(
+        self, document: DocumentInput, word_ids: np.ndarray, capacity: int, stride: int
+    ) -> list[tuple[int, int]]:
         """
-        (start, end) of each window of a document's `num_tokens` sub-words: in order, without gaps, all covered, at
-        most `capacity` each (None: no limit).
+        (start, end) of each window of a document's T sub-words, of which `word_ids` `[T]` names the words: in order,
+        without gaps, all covered, at most `capacity` each.
         """
-        return cut_windows(num_tokens, capacity, stride)
+        return cut_windows(len(word_ids), capacity, stride)
 
     def check_boxes(self, document: DocumentInput) -> None:
         """Raise `InputError` at a box that overhangs its page, or, without page sizes, is out of the model's range."""
@@ -117,6 +126,8 @@ class LayoutProcessor(ProcessorMixin):
             "attention_mask": TensorSpec(),
             "token_type_ids": TensorSpec(pad_value=tokenizer.pad_token_type_id),
             "labels": TensorSpec(pad_value=IGNORED_LABEL),
+            "start_positions": TensorSpec((), holds_positions=True),
+            "end_positions": TensorSpec((), holds_positions=True),
             **{key: TensorSpec(pad_value=-1) for key in WORD_ID_KEYS if key.startswith("token_")},
             **self.tensors,
         }
@@ -184,9 +195,8 @@ class LayoutProcessor(ProcessorMixin):
         cut = _switch("truncation", truncation, ("only_first", "only_second", "longest_first"), "do_not_truncate")
         pad = _switch("padding", padding, ("longest", "max_length"), "do_not_pad")
         clip_to = float(self.largest_coordinate) if clip_boxes else None
-        read, batched = read_input(
-            text, text_pair, boxes, page_ids, page_sizes, word_labels, documents, clip_to, self.id2label
-        )
+        given = (text, text_pair, boxes, page_ids, page_sizes, word_labels, documents)
+        read, batched = read_input(*given, clip_to, self.id2label, self.boxes_required)
         for document in read:
             self.check_boxes(document)
         limit = self._length_limit(max_length, truncation if cut else None)
@@ -232,6 +242,8 @@ class LayoutProcessor(ProcessorMixin):
         asked = documents[0].question is not None
         questions = tokenize_questions(self.tokenizer, [doc.question or "" for doc in documents]) if asked else []
         specials = special_tokens(self.tokenizer, asked)
+        if not self.add_special_tokens:
+            specials = replace(specials, prefix=([], []), middle=([], []), suffix=([], []))
         token_boxes, token_pages, token_labels = self._token_tensors(documents, tokens)
         features: list[dict[str, Any]] = []
         words_cut = documents_cut = 0
@@ -242,7 +254,7 @@ class LayoutProcessor(ProcessorMixin):
             spans = [(0, end - start)]
             if limit is not None and cut:
                 check_stride(limit - num_other, stride, num_other, limit)
-                spans = self.window_spans(document, end - start, limit - num_other, stride)
+                spans = self.window_spans(document, tokens.words[start:end], limit - num_other, stride)
             elif limit is not None and end - start + num_other > limit:
                 raise InputError(
                     f"The {len(document.words)} words of {document.name} make {end - start + num_other} tokens, but "

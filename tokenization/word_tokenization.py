@@ -218,7 +218,12 @@ def _refused_word(
 def tokenize_questions(tokenizer: Any, questions: Sequence[str]) -> list[list[int]]:
     """The ids of each question, without special tokens."""
     with _plain(tokenizer) as backend:
-        return [encoding.ids for encoding in backend.encode_batch(list(questions), add_special_tokens=False)]
+        try:
+            return [encoding.ids for encoding in backend.encode_batch(list(questions), add_special_tokens=False)]
+        except Exception as error:
+            raise InputError(
+                f"{type(tokenizer).__name__} cannot tokenize the questions ({error}); check their characters."
+            ) from error
 
 
 def special_tokens(tokenizer: Any, with_question: bool) -> SpecialTokens:

@@ -77,6 +77,24 @@ def test_targets_of_a_decoder_have_a_length_of_their_own():
     assert batch["labels"].tolist() == [[7, 7, 7, -1], [7, 7, 7, 7]]
 
 
+def test_positions_move_with_tokens_padded_on_the_left():
+    processor = make_processor(padding_side="left")
+    features = [{**processor(documents=document), "start_positions": 1, "end_positions": 2} for document in DOCUMENTS]
+    batch = LayoutDataCollator(processor)(features)
+    long, short = (len(feature["input_ids"]) for feature in features)
+    assert batch["start_positions"].tolist() == [1, 1 + long - short]
+    assert batch["input_ids"][1, batch["end_positions"][1]] == features[1]["input_ids"][2]
+    specs = {"input_ids": TensorSpec(), "neighbors": TensorSpec(("length", 2), "int32", -1, holds_positions=True)}
+    rows = [
+        {"input_ids": [1, 1, 1], "neighbors": [[0, 1]] * 3},
+        {"input_ids": [1, 1], "neighbors": [[1, -1], [0, -1]]},
+    ]
+    left = pad_features(rows, specs, padding_side="left")["neighbors"]
+    assert left[1].tolist() == [[-1, -1], [2, -1], [1, -1]]
+    right = pad_features(rows, specs)["neighbors"]
+    assert right[1].tolist() == [[1, -1], [0, -1], [-1, -1]]
+
+
 class GraphProcessor(SkimformerProcessor):
     """A float tensor, a fixed dimension, a square one, one of its own length, and one made from the batch."""
 

@@ -18,6 +18,7 @@ THREE_LABELS = ["O", "B-X", "I-X"]
 
 SINGLE = [
     ({"text": None}, "neither text nor documents"),
+    ({"text": 7}, "text is of type int; pass the words as a list"),
     ({"text": "Total due"}, "text is one string; split it into a list of words, or pass it as a question"),
     ({"text": []}, "The document has no words; leave it out, or read its pages with OCR"),
     ({"text": ["Total", 7]}, "Word 1 of the document is 7, not a string"),
@@ -118,6 +119,7 @@ BATCH = [
     ({"documents": DOCUMENT, "text": ["How much?"]}, "text is a list but documents is one document"),
     ({"documents": [DOCUMENT] * 2, "text": ["How much?"]}, "1 questions for 2 documents"),
     ({"documents": [DOCUMENT] * 2, "text": ["How much?", 3]}, "question of document 1 is 3"),
+    ({"documents": DOCUMENT, "text": "\ud800?"}, "cannot tokenize the questions .* check their characters"),
     ({"text": [["a"], ["b"]], "boxes": [[BOX]]}, "2 documents but 1 boxes"),
     ({"text": [["a"], ["b"]], "boxes": 3}, "2 documents but one boxes"),
     ({"text": [["a"], ["b", "c"]], "boxes": [[BOX], [BOX]]}, "Document 1 has 2 words but 1 boxes"),

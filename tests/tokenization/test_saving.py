@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 from tests.tokenization.examples import make_document, make_processor
@@ -14,6 +15,7 @@ import broadsheet  # noqa: F401  (registers the processors)
 from broadsheet.modeling.configuration_skimformer import SkimformerConfig
 from broadsheet.tokenization.processing_skimformer import SkimformerProcessor
 
+ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = make_document(["Invoice", "number", "2024-0117", "", "日本語"])
 
 
@@ -106,7 +108,7 @@ def test_code_travels_with_a_checkpoint_to_where_broadsheet_is_not(tmp_path):
         SkimformerProcessor.register_for_auto_class()
         make_processor("bpe", id2label=["O", "X"]).save_pretrained({str(tmp_path / "checkpoint")!r})
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(save)], check=True, timeout=300)
+    subprocess.run([sys.executable, "-c", textwrap.dedent(save)], cwd=ROOT, check=True, timeout=300)
     checkpoint = tmp_path / "checkpoint"
     files = {path.name for path in checkpoint.glob("*.py")}
     assert {"processing_skimformer.py", "processing_layout.py", "boxes.py", "collation.py"} <= files
