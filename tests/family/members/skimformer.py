@@ -1,6 +1,7 @@
 import torch
 from tests.family.boxes import integer_box_faults, integer_boxes
 from tests.family.spec import MASKED_LM, MODEL, QUESTIONS, SEQUENCE, TOKENS, Batch, ModelSpec, Variant
+from tests.tokenizers import tiny_tokenizer
 
 from broadsheet.modeling.configuration_skimformer import SkimformerConfig
 from broadsheet.modeling.modeling_skimformer import (
@@ -10,6 +11,7 @@ from broadsheet.modeling.modeling_skimformer import (
     SkimformerForTokenClassification,
     SkimformerModel,
 )
+from broadsheet.tokenization.processing_skimformer import SkimformerProcessor
 
 KEY_BIAS = {r"\bkey\.bias$": "a bias of the keys moves all scores of a query alike, which softmax takes out"}
 UNIFORM = {r"layout_embeddings|skim_attention": "equal boxes give 1/n whatever the parameters are"}
@@ -66,6 +68,7 @@ SKIMFORMER = ModelSpec(
     pad_values={"input_ids": 0, "token_type_ids": 0, "bbox": 0},
     hidden_states=lambda config: config.num_hidden_layers + 1,
     attentions=lambda config, batch, length: [(batch, config.num_attention_heads, length, length)],
+    processor=lambda: SkimformerProcessor(tiny_tokenizer("wordpiece")),
     token_limit=lambda config: config.max_position_embeddings if config.skim_input == "position" else None,
     bad_inputs=integer_box_faults("SkimformerProcessor", 1023, BOX_VARIANTS),
 )
