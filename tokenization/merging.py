@@ -105,7 +105,7 @@ def merge_word_predictions(
         scores = probabilities[mine, label_ids].tolist()
         labels = [id2label[int(label)] for label in label_ids]
         entities = [
-            make_entity(document, label, start, end, float(np.mean(scores[start:end])))
+            make_entity(document, label, start, end, sum(scores[start:end]) / (end - start))
             for label, start, end in decode_entities(labels, scheme)
         ]
         results.append(TokenClassificationResult(labels, label_ids.tolist(), scores, entities))

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
+from weakref import WeakSet
 
 import numpy as np
 from transformers.processing_utils import ProcessorMixin
@@ -40,6 +41,9 @@ logger = logging.getLogger(__name__)
 
 # transformers gives tokenizers without a limit a model_max_length of 1e30.
 _NO_LIMIT = 10**9
+
+# Processors that have warned of truncation; kept here so that a warning does not change a processor's fingerprint.
+_told_of_cut: WeakSet[Any] = WeakSet()
 
 
 class LayoutProcessor(ProcessorMixin):
@@ -82,7 +86,6 @@ class LayoutProcessor(ProcessorMixin):
         self.only_label_first_subword = only_label_first_subword
         # JSON turns the keys into strings.
         self.id2label = None if id2label is None else {int(index): label for index, label in id2label.items()}
-        self._told_of_cut = False
 
     def layout_tensors(self, window: Window) -> dict[str, np.ndarray]:
         """
@@ -270,8 +273,8 @@ class LayoutProcessor(ProcessorMixin):
                 window = make_window(document, tokens, token_boxes, token_pages, part, question, specials)
                 labels = token_labels[part] if token_labels is not None else None
                 features.append(self._feature(window, question, specials, labels, index if with_word_ids else None))
-        if words_cut and not self._told_of_cut:
-            self._told_of_cut = True
+        if words_cut and self not in _told_of_cut:
+            _told_of_cut.add(self)
             logger.warning(
                 "Truncation cut %d words of %d documents, which get no prediction; pass "
                 "return_overflowing_tokens=True for windows over all words. Later cuts are not reported.",

@@ -274,6 +274,17 @@ def test_truncation_without_overflow_keeps_the_first_window_and_says_once_what_i
     assert messages[0].startswith("Truncation cut 40 words of 1 documents")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_does_not_change_the_fingerprint_that_datasets_caches_by(kind):
+    from datasets.fingerprint import Hasher
+
+    processor = make_processor(kind)
+    before = Hasher.hash(processor)
+    processor(["total"] * 50, boxes=[[0, 0, 1, 1]] * 50, truncation=True, max_length=12, padding=True)
+    processor("due?", ["total"] * 50, boxes=[[0, 0, 1, 1]] * 50)
+    assert Hasher.hash(processor) == before
+
+
 def test_truncation_that_has_no_length_says_so(caplog):
     processor = make_processor()
     with caplog.at_level(logging.WARNING):
