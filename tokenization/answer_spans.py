@@ -40,7 +40,7 @@ class Answer:
         return " ".join(self.words)
 
 
-def answer_positions(batch: Mapping[str, Any], answers: Any) -> dict[str, np.ndarray]:
+def answer_positions(batch: Mapping[str, Any], answers: Any) -> dict[str, Any]:
     """
     Start and end positions of answers in the windows of a batch; see `LayoutProcessor.align_answers`.
 
@@ -65,7 +65,17 @@ def answer_positions(batch: Mapping[str, Any], answers: Any) -> dict[str, np.nda
         end = np.flatnonzero((words == last) & (subwords == last_pieces[samples[window]]))
         if len(begin) and len(end):
             starts[window], ends[window] = int(begin[0]), int(end[0])
-    return {"start_positions": starts, "end_positions": ends}
+    return {"start_positions": _like(batch, starts), "end_positions": _like(batch, ends)}
+
+
+def _like(batch: Mapping[str, Any], values: np.ndarray) -> Any:
+    """Values of windows in the form of the batch: a tensor beside it, an array, a list, or one number."""
+    given = batch["token_word_ids"]
+    if hasattr(given, "new_tensor"):
+        return given.new_tensor(values)
+    if isinstance(given, np.ndarray):
+        return values
+    return values.tolist() if len(given) and np.ndim(given[0]) else int(values[0])
 
 
 def _answer_spans(answers: Any, count: int) -> list[tuple[int, int] | None]:

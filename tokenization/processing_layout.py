@@ -402,7 +402,7 @@ class LayoutProcessor(ProcessorMixin):
         rows, _ = document_list(documents)
         return merge_word_predictions(outputs, batch, rows, labels, aggregation_strategy, self.tokenizer.padding_side)
 
-    def align_answers(self, batch: Mapping[str, Any], answers: Any) -> dict[str, np.ndarray]:
+    def align_answers(self, batch: Mapping[str, Any], answers: Any) -> dict[str, Any]:
         """
         Start and end positions to train question answering on.
 
@@ -412,8 +412,9 @@ class LayoutProcessor(ProcessorMixin):
                 a single pair for a single document.
 
         Returns:
-            `start_positions [W]`, `end_positions [W]` (inclusive), int64: the window's first token (its `[CLS]`) where
-            the window does not hold the whole answer.
+            `start_positions [W]`, `end_positions [W]` (inclusive), int64, in the form of the batch (tensors, arrays or
+            lists), ready for `batch.update`: the window's first token (its `[CLS]`) where the window does not hold the
+            whole answer.
         """
         return answer_positions(batch, answers)
 

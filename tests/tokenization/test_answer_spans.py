@@ -77,6 +77,21 @@ def test_no_answer_points_at_the_first_token():
     assert len(positions["start_positions"]) == len(batch["input_ids"])
 
 
+def test_positions_come_in_the_form_of_the_batch():
+    processor, documents, arrays = asked()
+    expected = {key: value.tolist() for key, value in processor.align_answers(arrays, [(1, 2), (3, 3)]).items()}
+    options = {"documents": documents, "max_length": 16, "stride": 2, **WINDOWS}
+    tensors = processor(["total?", "number?"], return_tensors="pt", **options)
+    tensors.update(processor.align_answers(tensors, [(1, 2), (3, 3)]))
+    assert tensors["start_positions"].dtype == tensors["end_positions"].dtype == torch.int64
+    lists = processor(["total?", "number?"], **options)
+    lists.update(processor.align_answers(lists, [(1, 2), (3, 3)]))
+    for key, value in expected.items():
+        assert tensors[key].tolist() == lists[key] == value
+    flat = processor("total?", documents=documents[0], return_word_ids=True)
+    assert processor.align_answers(flat, (1, 2)) == {key: value[0] for key, value in expected.items()}
+
+
 def test_the_best_of_all_windows_are_ranked_and_count_once():
     processor, documents, batch = asked()
     start = np.zeros(batch["input_ids"].shape)
