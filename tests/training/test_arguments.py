@@ -66,6 +66,8 @@ def test_bad_recipes(tmp_path, text, message):
 def test_bad_flags():
     with pytest.raises(InputError, match="no recipe nowhere.yaml; .*funsd_skimformer_scratch"):
         read("nowhere.yaml")
+    with pytest.raises(InputError, match="save and eval strategy"):
+        read("--save_strategy", "steps", "--eval_strategy", "epoch")
     with pytest.raises(InputError, match="no setting --learning_rat; did you mean --learning_rate"):
         read("--learning_rat=1e-4")
 

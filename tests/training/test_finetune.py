@@ -16,6 +16,7 @@ from broadsheet.dataset_scripts import load_dataset
 from broadsheet.tokenization.collation import LayoutDataCollator
 from broadsheet.training.evaluate import main as evaluate
 from broadsheet.training.finetune import main
+from broadsheet.training.runs import last_checkpoint
 
 
 def weights(folder):
@@ -230,6 +231,27 @@ def test_as_a_module_under_sigint(arguments, tmp_path):
     assert "Traceback" not in rest
     assert "--resume_from_checkpoint auto" in rest
     assert any(name.startswith("checkpoint-") for name in os.listdir(tmp_path / "out"))
+
+
+@pytest.mark.slow
+def test_launcher_under_sigint(arguments, tmp_path):
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    flags = arguments(max_steps=100000, logging_strategy="steps", logging_steps=1)
+    command = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29518"]
+    process = subprocess.Popen(
+        [sys.executable, *command, "-m", "broadsheet.training.finetune", *flags],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True,
+    )  # fmt: skip
+    for line in process.stdout:
+        if "'loss'" in line:
+            # As a terminal does: to the launcher and to its workers.
+            os.killpg(process.pid, signal.SIGINT)
+            break
+    rest, _ = process.communicate(timeout=120)
+    assert rest.count("--resume_from_checkpoint auto") == 1, rest
+    checkpoint = last_checkpoint(str(tmp_path / "out"))
+    AutoModelForTokenClassification.from_pretrained(checkpoint)
+    assert os.path.isfile(os.path.join(checkpoint, "rng_state_1.pth"))
 
 
 @pytest.mark.slow

@@ -206,7 +206,10 @@ def parse(kinds: Sequence[type], argv: Sequence[str] | None, program: str, descr
         option = argument.split("=", 1)[0]
         if argument.startswith("--") and option not in known:
             raise InputError(f"There is no setting {option}{_suggest(option, known)}.")
-    return parser.parse_args_into_dataclasses(args=arguments, look_for_args_file=False)
+    try:
+        return parser.parse_args_into_dataclasses(args=arguments, look_for_args_file=False)
+    except ValueError as error:
+        raise InputError(" ".join(str(error).split())) from None
 
 
 def parse_settings(value: str | None, name: str) -> dict[str, Any]:

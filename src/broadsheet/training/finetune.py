@@ -22,6 +22,7 @@ from broadsheet.training.arguments import (
     ModelArguments,
     RunArguments,
     parse,
+    parse_settings,
 )
 from broadsheet.training.augmentation import AugmentingTrainer
 from broadsheet.training.building import build
@@ -32,6 +33,7 @@ from broadsheet.training.runs import (
     StopOnSignal,
     environment,
     exit_with_sentence,
+    is_main_process,
     prepare_output_dir,
     start_logging,
     write_json,
@@ -54,8 +56,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         finetune(*arguments)
     except Interrupted as interruption:
-        print(interruption)
+        if is_main_process():
+            print(interruption)
         raise SystemExit(_INTERRUPTED) from None
+    except KeyboardInterrupt:
+        raise SystemExit("Stopped.") from None
 
 
 def finetune(
@@ -76,6 +81,7 @@ def finetune(
     start_logging()
     output_dir = str(training.output_dir)
     checkpoint = prepare_output_dir(output_dir, run.overwrite, training.resume_from_checkpoint)
+    dataset_options = parse_settings(data.dataset_options, "dataset_options")
     task = make_task(run.task, run.scheme)
     set_seed(training.seed)
     options = {name: getattr(data, name) for name in ("box_level", "max_length", "stride", "clip_boxes", "num_proc")}
@@ -116,13 +122,13 @@ def finetune(
     finally:
         stop.restore()
 
+    trainer.save_model()
     trainer.compute_metrics = None
     metrics = {}
     for name in ("validation", "test"):
         if name in windows:
             logits = trainer.predict(windows[name], metric_key_prefix=name).predictions
             metrics[name] = measure(name, logits, run.bootstrap_samples)
-    trainer.save_model()
     results = {
         "name": os.path.basename(os.path.abspath(output_dir)),
         "task": task.name,
@@ -133,7 +139,7 @@ def finetune(
         "metrics": metrics,
         "data": {
             "name": data.dataset,
-            "options": data.dataset_options,
+            "options": {name: value for name, value in dataset_options.items() if name != "password"},
             "splits": {
                 name: {
                     "documents": len(part),

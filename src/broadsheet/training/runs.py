@@ -9,6 +9,7 @@ import platform
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable
 from importlib import metadata
 from typing import Any, ParamSpec, TypeVar
@@ -41,8 +42,13 @@ def exit_with_sentence(main: Callable[_Parameters, _Result]) -> Callable[_Parame
 def start_logging() -> None:
     """Messages of the package to stderr, and the progress bars of transformers on."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    logging.getLogger("broadsheet").setLevel(logging.INFO)
+    logging.getLogger("broadsheet").setLevel(logging.INFO if is_main_process() else logging.WARNING)
     transformers_logging.enable_progress_bar()
+
+
+def is_main_process() -> bool:
+    """Whether this is the only process, or the first of those that a launcher started."""
+    return int(os.environ.get("RANK", "0")) == 0
 
 
 def prepare_output_dir(output_dir: str, overwrite: bool, resume: str | None) -> str | None:
@@ -110,11 +116,15 @@ class StopOnSignal(TrainerCallback):
     """
     On Ctrl-C or SIGTERM: finish the step, save a checkpoint, and leave with a sentence that says how to go on.
 
-    A second Ctrl-C stops at once. In distributed training all processes stop at the same step.
+    A second Ctrl-C, a moment later, stops at once. In distributed training all processes stop at the same step.
     """
+
+    # A launcher passes on the Ctrl-C that the terminal has already sent to its workers: that is no second one.
+    moment = 1.0
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self._received = 0.0
         self._previous: dict[int, Any] = {}
 
     def on_train_begin(
@@ -131,11 +141,13 @@ class StopOnSignal(TrainerCallback):
         self._previous = {}
 
     def _receive(self, number: int, frame: Any) -> None:
-        if self.signal is not None:
+        if self.signal is None:
+            self.signal, self._received = number, time.monotonic()
+            if is_main_process():
+                print("\nStopping after this step; press Ctrl-C again to stop at once.", file=sys.stderr, flush=True)
+        elif number == signal.SIGINT and time.monotonic() - self._received > self.moment:
             self.restore()
             raise KeyboardInterrupt
-        self.signal = number
-        print("\nStopping after this step; press Ctrl-C again to stop at once.", file=sys.stderr, flush=True)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -153,6 +165,9 @@ class StopOnSignal(TrainerCallback):
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Leave once it is written."""
         if self.signal is not None and state.global_step < state.max_steps:
+            if args.world_size > 1:
+                # The first process to leave makes the launcher end the others, which may still be writing.
+                torch.distributed.barrier()
             raise Interrupted(os.path.join(str(args.output_dir), f"checkpoint-{state.global_step}"), state.global_step)
 
 
