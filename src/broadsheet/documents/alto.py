@@ -59,7 +59,7 @@ def read_alto(path: str | os.PathLike[str], on_empty_page: OnEmptyPage = "warn")
     source = None
     if parser.image is not None and builder.num_pages == 1:
         size = builder.page_size
-        if size is None or shows_page(parser.image, size):
+        if size is not None and shows_page(parser.image, size):
             source = str(parser.image)
     return builder.build(source)
 

@@ -198,7 +198,7 @@ class DocumentBuilder:
         if 2 * outside.sum() > len(boxes):
             raise InputError(
                 f"Page {index + 1} of {self.path} is {width:g} wide and {height:g} high, but {outside.sum()} of its "
-                f"{count(len(boxes), 'word')} lie outside of it; its size and boxes seem to be in different units, "
+                f"{len(boxes)} words lie outside of it; its size and boxes seem to be in different units, "
                 "so correct the one or the other."
             )
         clipped = np.clip(boxes, 0, np.array([width, height, width, height]))
@@ -219,7 +219,7 @@ class DocumentBuilder:
             ("num_clipped", "%s has %s reaching over the page's edge on %s; their boxes were clipped to it."),
             (
                 "num_estimated",
-                "%s tells no box of their own for %s on %s; they were estimated from the line's by counting characters.",
+                "%s tells no boxes of their own for %s on %s; they were estimated by counting the line's characters.",
             ),
             ("num_unread", "%s has %s outside of all lines on %s, whose places are unknown; they were left out."),
         ):

@@ -64,13 +64,11 @@ def read_hocr(path: str | os.PathLike[str], on_empty_page: OnEmptyPage = "warn")
     builder = DocumentBuilder(path, on_empty_page)
     parser = _HocrParser(builder)
     parser.feed(text)
-    parser.finish()
-    sizes = {name: size for name, size in zip(parser.images, parser.page_sizes, strict=True) if name}
+    parser.finish(last_line=text.rstrip().count("\n") + 1)
     source = None
-    if len(set(parser.images)) == 1 and sizes:
-        name, size = next(iter(sizes.items()))
-        image = find_page_image(path, name)
-        if image is not None and (size is None or shows_page(image, size)):
+    if len(set(parser.images)) == 1:
+        image, size = find_page_image(path, parser.images[0]), parser.page_sizes[0]
+        if image is not None and size is not None and shows_page(image, size):
             source = str(image)
     return builder.build(source, segments=parser.has_segments)
 
@@ -151,9 +149,9 @@ class _HocrParser(HTMLParser):
         elif data.strip() and self._open("page") and not self._open("unread"):
             self.builder.count_unread(data)
 
-    def finish(self) -> None:
+    def finish(self, last_line: int) -> None:
         """End the parse; `InputError` where the file is no hOCR or breaks off."""
-        path, last_line = self.builder.path, self.getpos()[0]
+        path = self.builder.path
         breaks_off = self.rawdata.lstrip().startswith("<")
         self.close()
         if self.builder.num_pages == 0 and not breaks_off:
@@ -223,7 +221,7 @@ class _HocrParser(HTMLParser):
                 self._add_word_outside_of_lines()
         elif element.role == "line":
             self._flush(element)
-        elif element.role in ("block", "page"):
+        elif element.role == "page" or (element.role == "block" and not self._open("line")):
             self._flush()
         return element
 

@@ -21,9 +21,8 @@ def find_page_image(path: Path, name: str) -> Path | None:
     Names come from other machines: only existing files with an image's suffix are found.
     """
     name = name.strip()
-    if not name.lower().endswith(IMAGE_SUFFIXES) or name.startswith(
-        ("\\\\", "//")
-    ):  # a look at a host's share asks it
+    # A look at //host/share would already call that host.
+    if not name.lower().endswith(IMAGE_SUFFIXES) or name.startswith(("\\\\", "//")):
         return None
     base = name.replace("\\", "/").rpartition("/")[2]
     for candidate in (path.parent / name, path.parent / base):
@@ -68,7 +67,8 @@ def read_frames(path: Path) -> Iterator[tuple[Image.Image, float | None]]:
     if os.path.getsize(path) == 0:
         raise InputError(f"{path} is empty; get a fresh copy of it.")
     try:
-        with Image.open(path) as file:
+        # Through an open file: by name, Pillow maps uncompressed TIFF into memory and scrambles turned ones.
+        with path.open("rb") as opened, Image.open(opened) as file:
             num_frames = getattr(file, "n_frames", 1) if file.format == "TIFF" else 1
             for index in range(num_frames):
                 file.seek(index)

@@ -53,7 +53,7 @@ def parse_tsv(text: str, builder: DocumentBuilder, page_size: tuple[float, float
     missing = [name for name in COLUMNS if name not in header]
     if len(missing) == len(COLUMNS):
         raise InputError(
-            f"Line 1 of {path} is not the header of a Tesseract table (level, page_num, ..., text, separated by tabs); "
+            f"Line 1 of {path} is not the header of a Tesseract table (level, page_num, ..., text, by tabs); "
             "write it with `tesseract image out tsv`."
         )
     if missing:
