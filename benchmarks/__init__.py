@@ -1,0 +1,1 @@
+"""Side-by-side measurements of the family against its peers: `broadsheet bench --list`."""

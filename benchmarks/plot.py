@@ -1,0 +1,58 @@
+"""Pictures of measured entries."""
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from benchmarks.entry import Benchmark
+
+COLORS = ("#4c9f4c", "#3b6fb6", "#e08a2e", "#8a5fb0", "#b04a4a")
+GIB = 1 << 30
+
+
+def draw(benchmark: Benchmark, measured: dict[str, dict[str, Any]], path: Path) -> None:
+    """Time, and memory where it was measured: against the length where there are several, else one bar each."""
+    panels = [("seconds per step", "time")] + ([("peak of the process, GiB", "memory")] if benchmark.memory else [])
+    figure = Figure(figsize=(5.2 * len(panels), 3.6), layout="constrained")
+    figure.suptitle(f"{benchmark.title}, dropout {benchmark.dropout:g}, batch {benchmark.batch_size}", fontsize=10)
+    for axes, (label, quantity) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        axes.set_ylabel(label)
+        axes.spines[["top", "right"]].set_visible(False)
+        (_lines if len(benchmark.lengths) > 1 else _bars)(axes, benchmark, measured, quantity)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # No version or date in the file: the same numbers give the same bytes.
+    figure.savefig(path, dpi=130, metadata={"Software": None})
+
+
+def _value(result: dict[str, Any], quantity: str) -> tuple[float, float, float]:
+    if quantity == "memory":
+        return (result["memory"]["peak"] / GIB,) * 3
+    return (result["wall_s"]["median"], *result["wall_s"]["quartiles"])
+
+
+def _lines(axes: Axes, benchmark: Benchmark, measured: dict[str, dict[str, Any]], quantity: str) -> None:
+    for name, color in zip(benchmark.contestants, COLORS, strict=False):
+        values = [_value(measured[str(length)][name], quantity) for length in benchmark.lengths]
+        middle, low, high = zip(*values, strict=True)
+        axes.plot(benchmark.lengths, middle, "o-", color=color, label=name)
+        axes.fill_between(benchmark.lengths, low, high, color=color, alpha=0.2, linewidth=0)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(benchmark.lengths, [str(length) for length in benchmark.lengths])
+    axes.set_xlabel("tokens")
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize=8)
+
+
+def _bars(axes: Axes, benchmark: Benchmark, measured: dict[str, dict[str, Any]], quantity: str) -> None:
+    results = measured[str(benchmark.lengths[0])]
+    for place, (name, color) in enumerate(zip(benchmark.contestants, COLORS, strict=False)):
+        middle, low, high = _value(results[name], quantity)
+        axes.bar(place, middle, yerr=[[middle - low], [high - middle]], color=color, width=0.65, capsize=3)
+        if quantity == "time" and benchmark.products:
+            products = results[name]["products"]["wall_s"]["median"]
+            axes.plot([place - 0.32, place + 0.32], [products] * 2, color="black", linewidth=1.2)
+    if quantity == "time" and benchmark.products:
+        axes.set_xlabel("black line: the matrix products alone")
+    axes.set_xticks(range(len(benchmark.contestants)), benchmark.contestants, fontsize=8)

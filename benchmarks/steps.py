@@ -1,0 +1,44 @@
+"""One step of a contestant, ready to be measured again and again."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from benchmarks.contestants import CONTESTANTS, make_batch
+from benchmarks.entry import Size
+
+
+def make_step(contestant: str, step: str, size: Size, device: torch.device) -> Callable[[], None]:
+    """
+    Build a contestant and its batch.
+
+    Args:
+        contestant: a name in `CONTESTANTS`.
+        step: "training": gradients cleared, forward, loss, backward, AdamW; "inference": forward without gradients.
+        size: what it is built for.
+        device: where it runs.
+    """
+    torch.manual_seed(0)
+    model: Any = CONTESTANTS[contestant](size)
+    model.to(device)
+    batch = {name: tensor.to(device) for name, tensor in make_batch(size, model.config.vocab_size).items()}
+    if step == "training":
+        model.train()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+
+        def train() -> None:
+            model(**batch).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+        return train
+
+    model.eval()
+    del batch["labels"]
+
+    def infer() -> None:
+        with torch.inference_mode():
+            model(**batch)
+
+    return infer
