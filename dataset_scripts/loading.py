@@ -7,12 +7,14 @@ from typing import Any
 from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 
 from broadsheet.dataset_scripts.builder import DocumentBuilder, read_reports
+from broadsheet.dataset_scripts.docbank import DocBank
 from broadsheet.dataset_scripts.funsd import Funsd
 from broadsheet.dataset_scripts.json_entities import JsonEntities
 from broadsheet.dataset_scripts.pdf_folder import PdfFolder
 from broadsheet.tokenization.input_checks import InputError
 
 BUILDERS: Mapping[str, type[DocumentBuilder]] = {
+    "docbank": DocBank,
     "funsd": Funsd,
     "json_entities": JsonEntities,
     "pdf_folder": PdfFolder,
