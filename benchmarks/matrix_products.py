@@ -45,9 +45,15 @@ class _Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        is_product = function._schema.name.startswith(PRODUCTS)
+        if not is_product and torch.is_inference_mode_enabled():
+            # There, nn.functional.linear and its like arrive in one piece.
+            with self:
+                result = function.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
         result = function(*args, **kwargs)
-        name = function._schema.name
-        if name.startswith(PRODUCTS):
+        if is_product:
             self.products.append(Product(function, _describe(args), _describe(kwargs)))
             self.flops += _flops(function, args, kwargs, result)
         return result

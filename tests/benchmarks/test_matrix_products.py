@@ -12,6 +12,14 @@ def test_products_of_a_training_step():
     assert (11, 5) in shapes
 
 
+def test_products_of_inference():
+    layer, inputs = nn.Linear(5, 7), torch.randn(3, 11, 5)
+    with torch.inference_mode():
+        products, flops = record(lambda: layer(inputs))
+    assert [product.function._schema.name for product in products] == ["aten::addmm"]
+    assert flops == 2 * 3 * 11 * 5 * 7
+
+
 def test_attention_is_counted_fused_and_unfused():
     query = torch.randn(1, 2, 16, 8)
     fused, flops = record(lambda: nn.functional.scaled_dot_product_attention(query, query, query))
