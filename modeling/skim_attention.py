@@ -78,7 +78,9 @@ class SkimAttention(nn.Module):
         query = split_heads(self.query(layout), self.head_size)
         key = split_heads(self.key(layout), self.head_size)
         dropout = self.dropout if self.training else 0.0
-        if plain or (is_traced() and (dropout > 0 or layout.shape[1] <= self.recompute_length)):
+        # An exported graph serves every length, so the length must not decide there.
+        exporting = torch.compiler.is_exporting() or torch.jit.is_tracing()
+        if plain or exporting or (is_traced() and (dropout > 0 or layout.shape[1] <= self.recompute_length)):
             probabilities = skim_probabilities(query, key, mask)
             return SkimPattern(nn.functional.dropout(probabilities, dropout))
         seed = draw_seed() if dropout else 0
