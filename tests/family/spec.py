@@ -98,6 +98,7 @@ class ModelSpec:
         processor: a function that makes its processor with a tiny tokenizer; None while there is none.
         parents: the model types whose checkpoints it starts from.
         token_limit: config -> the most tokens that it takes, None for any number.
+        costly_variants: further variants (beside the first) that are other graphs to an exporter.
         add_batch_tensors: what its collator computes for a whole batch, if anything.
         skips: checks that do not apply to this type, and why.
     """
@@ -114,6 +115,7 @@ class ModelSpec:
     processor: Callable[[], Any] | None = None
     parents: tuple[Parent, ...] = ()
     token_limit: Callable[[Any], int | None] | None = None
+    costly_variants: tuple[str, ...] = ()
     add_batch_tensors: Callable[[Any, Batch], Batch] | None = None
     skips: Mapping[str, str] = field(default_factory=dict)
 

@@ -37,5 +37,17 @@ def types(head: str = MODEL) -> pytest.MarkDecorator:
     return _parametrize([Case(spec, spec.variants[0], head) for spec in MEMBERS])
 
 
+def costly(head: str = MODEL) -> pytest.MarkDecorator:
+    """Every member in its first variant and in those that it calls costly: for exporters."""
+    return _parametrize(
+        [
+            Case(spec, variant, head)
+            for spec in MEMBERS
+            for variant in spec.variants
+            if variant is spec.variants[0] or variant.name in spec.costly_variants
+        ]
+    )
+
+
 def _parametrize(cases: list[Case]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("case", cases, ids=str)
