@@ -1,9 +1,11 @@
+import os
 import random
 
 import numpy as np
 import pytest
 from sklearn.metrics import precision_recall_fscore_support
 
+from broadsheet.dataset_scripts import load_dataset
 from broadsheet.metrics import (
     DOCBANK_LA_CLASSES,
     DOCBANK_PAPER_CLASSES,
@@ -135,6 +137,8 @@ def test_evaluate_metric(monkeypatch):
         ([["list"]], [["list"], []], [[], []], {}, "predictions for 1 documents but labels of 2"),
         ([["list"], []], [["list"], ["list"]], [[], []], {}, "Document 1 has 0 predicted but 1 true labels"),
         ([["list"]], [["list"]], [], {}, "boxes for 0 documents but labels of 1"),
+        ([["list"]], [["B-list"]], [[]], {}, "Document 0 has the true label 'B-list', which is none of DocBank's abs"),
+        ([[3]], [["list"]], [[]], {}, "Document 0 has the predicted label 3, which is none"),
         ([["list"]], [["list"]], [[]], {}, "Document 0 has 0 boxes but 1 labels"),
         ([["list"]], [["list"]], [[[5, 0, 4, 9]]], {}, r"\[5.0, 0.0, 4.0, 9.0\] of word 0 of document 0 has no area"),
         ([["list"]], [["list"]], [[[0, 0, float("nan"), 9]]], {}, "word 0 of document 0 has no area"),
@@ -152,3 +156,31 @@ def test_bad_input_of_the_metric():
         DocBankF1(unit="pixel")
     with pytest.raises(InputError, match="needs boxes"):
         DocBankF1().compute(predictions=[["list"]], references=[["list"]])
+
+
+@pytest.mark.data
+def test_majority_class_on_the_official_samples(tmp_path):
+    folder = os.environ.get("BROADSHEET_DATA")
+    if not folder or not os.path.isdir(os.path.join(folder, "docbank")):
+        pytest.skip("BROADSHEET_DATA does not name a folder with docbank/")
+    pages = load_dataset("docbank", data_dir=os.path.join(folder, "docbank"), split="train", cache_dir=str(tmp_path))
+    names = pages.features["labels"].feature.names
+    true = [[names[label] for label in labels] for labels in pages["labels"]]
+    guess = [["paragraph"] * len(labels) for labels in true]
+    boxes = pages["boxes"][:]
+    result = docbank_area_f1(guess, true, boxes)
+    # Word by word from the rows, without the metric's arithmetic on arrays.
+    of_class = whole = 0.0
+    for labels, page in zip(true, boxes, strict=True):
+        for label, (x0, y0, x1, y1) in zip(labels, page, strict=True):
+            whole += (x1 - x0) * (y1 - y0)
+            of_class += (x1 - x0) * (y1 - y0) * (label == "paragraph")
+    share = of_class / whole
+    assert result["types"]["paragraph"]["precision"] == pytest.approx(share)
+    assert result["micro"]["f1"] == pytest.approx(share)
+    assert result["f1"] == pytest.approx(2 * share / (1 + share) / 12)
+    assert result["averaged"] == list(DOCBANK_LA_CLASSES)
+    tokens = docbank_token_f1(guess, true)
+    assert tokens["accuracy"] == pytest.approx(28473 / 39674)
+    low, high = result["interval"]["f1"]
+    assert low < high

@@ -31,8 +31,8 @@ def test_kleister_by_hand():
     found = [{"party": ["NIKE_INC.", "Someone Else"], "jurisdiction": "Oregon"}, {"party": "Nike Inc."}]
     result = kleister_f1(found, true)
     assert (result["precision"], result["recall"], result["f1"]) == (2 / 4, 2 / 4, 2 / 4)
-    assert result["types"]["PARTY"] == {"precision": 1 / 3, "recall": 1 / 2, "f1": 2 / 5, "support": 2, "predicted": 3}
-    assert result["types"]["TERM"]["recall"] == 0
+    assert result["types"]["party"] == {"precision": 1 / 3, "recall": 1 / 2, "f1": 2 / 5, "support": 2, "predicted": 3}
+    assert result["types"]["term"]["recall"] == 0
     exact = kleister_f1(found, true, case="exact")
     assert exact["types"]["party"]["f1"] == 0
     assert exact["f1"] == 1 / 4
@@ -52,6 +52,14 @@ def test_kleister_forms_and_normalization():
             assert kleister_f1([found], [true])["f1"] == 1
     # A value has a "=" of its own.
     assert parse_values("party=A=B") == {"party": ["A=B"]}
+
+
+def test_case_of_keys():
+    found, true = ["PARTY=a Extra=x"], ["party=A Term=B"]
+    assert kleister_f1(found, true)["types"]["party"]["f1"] == 1
+    assert list(kleister_f1(found, true)["types"]) == ["Term", "party", "Extra"]
+    assert list(kleister_f1(found, true, case="exact")["types"]) == ["Term", "party", "Extra", "PARTY"]
+    assert list(kleister_f1(found, true, keys=["PARTY"])["types"]) == ["PARTY"]
 
 
 def test_repeated_values_count():

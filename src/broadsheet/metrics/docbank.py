@@ -46,8 +46,8 @@ def docbank_area_f1(
         references: the true classes, of the same shape.
         boxes: (x0, y0, x1, y1) of each word, of the same shape, all documents in one unit (DocBank's 0..1000), since
             the areas of all pages are added up.
-        classes: those to average over, `DOCBANK_LA_CLASSES` or `DOCBANK_PAPER_CLASSES`. Other classes may occur and
-            are reported, but neither averaged nor part of the micro average.
+        classes: those to average over, `DOCBANK_LA_CLASSES` or `DOCBANK_PAPER_CLASSES`. Others of the thirteen may
+            occur and are reported, but neither averaged nor part of the micro average.
         bootstrap_samples: resamples of the documents for the intervals; 0 for none.
         confidence: the intervals' coverage, between 0 and 1.
         seed: of the resampling.
@@ -61,7 +61,8 @@ def docbank_area_f1(
         denominator is 0.
 
     Raises:
-        InputError: no documents, or labels or boxes of another count; a box with a NaN or swapped corners; no classes.
+        InputError: no documents, or labels or boxes of another count; an unknown label; a box with a NaN or swapped
+            corners; no classes.
     """
     _check(predictions, references, classes)
     weights = _areas(boxes, references)
@@ -145,11 +146,18 @@ def _check(predictions: Sequence[Sequence[str]], references: Sequence[Sequence[s
         raise InputError("There are no classes to average over; pass for example DOCBANK_LA_CLASSES.")
     if len(predictions) != len(references):
         raise InputError(f"There are predictions for {len(predictions)} documents but labels of {len(references)}.")
+    known = {*CLASSES, *classes}
     for document, (predicted, true) in enumerate(zip(predictions, references, strict=True)):
         if len(predicted) != len(true):
             raise InputError(
                 f"Document {document} has {len(predicted)} predicted but {len(true)} true labels; give one per word."
             )
+        for kind, labels in (("predicted", predicted), ("true", true)):
+            for label in set(labels) - known:
+                raise InputError(
+                    f"Document {document} has the {kind} label {label!r}, which is none of DocBank's "
+                    f"{', '.join(sorted(known))}; pass the labels' names, without B- and I-."
+                )
 
 
 def _areas(boxes: Sequence[Sequence[Sequence[float]]], references: Sequence[Sequence[str]]) -> list[np.ndarray]:

@@ -30,9 +30,11 @@ def resampled_sums(per_document: np.ndarray, samples: int, confidence: float, se
     documents = len(per_document)
     if samples < 1 or documents < 2:
         return None
-    weights = bootstrap_weights(documents, samples, seed).astype(np.float64)
-    sums = weights @ per_document.reshape(documents, -1).astype(np.float64)
-    return sums.reshape(samples, *per_document.shape[1:])
+    weights = bootstrap_weights(documents, samples, seed)
+    flat = per_document.reshape(documents, -1).astype(np.float64)
+    # By blocks: a whole float copy of the weights would double their memory (800 bytes a document and 100 resamples).
+    sums = [weights[start : start + 64].astype(np.float64) @ flat for start in range(0, samples, 64)]
+    return np.concatenate(sums).reshape(samples, *per_document.shape[1:])
 
 
 def described(intervals: dict[str, np.ndarray], samples: int, confidence: float, seed: int) -> dict[str, Any]:

@@ -37,15 +37,15 @@ def kleister_f1(
     Args:
         predictions: the values found in each document (see `Values`).
         references: the true values, for example the lines of `expected.tsv`.
-        case: "upper" compares values (and keys) in upper case, Kleister's main score; "exact" as they are.
+        case: "upper" compares values and keys in upper case, Kleister's main score; "exact" as they are.
         keys: the keys to score, others are left out on both sides; all that occur when omitted.
         bootstrap_samples: resamples of the documents for the intervals; 0 for none.
         confidence: the intervals' coverage, between 0 and 1.
         seed: of the resampling.
 
     Returns:
-        As `f1_report`, by key. (A ratio without denominator is 0, where GEval prints 1: it differs only for a key
-        that no document has and nobody predicted, or a corpus without any value.)
+        As `f1_report`, by key as the references write it. (A ratio without denominator is 0, where GEval prints 1: it
+        differs only for a key that no document has and nobody predicted, or a corpus without any value.)
 
     Raises:
         InputError: no documents, lists of different lengths, an unknown `case`, a value without key.
@@ -53,12 +53,19 @@ def kleister_f1(
     if case not in ("upper", "exact"):
         raise InputError(f"There is no case {case!r}; choose one of upper, exact.")
     _check(predictions, references)
-    found = _normalized(predictions, case, "predictions")
-    true = _normalized(references, case, "references")
-    types = sorted({key for document in [*found, *true] for key, _ in document})
-    if keys is not None:
-        types = [_cased(key, case) for key in keys]
-    return f1_report(_counts(found, true, types), types, bootstrap_samples, confidence, seed)
+    true = _normalized(references, "references")
+    found = _normalized(predictions, "predictions")
+    if keys is None:
+        keys = [key for documents in (true, found) for key in sorted({key for pairs in documents for key, _ in pairs})]
+    names: dict[str, str] = {}
+    for key in keys:
+        names.setdefault(_cased(key, case), key)
+    compared_found, compared_true = (
+        [Counter((_cased(key, case), _cased(value, case)) for key, value in pairs) for pairs in documents]
+        for documents in (found, true)
+    )
+    counts = _counts(compared_found, compared_true, list(names))
+    return f1_report(counts, list(names.values()), bootstrap_samples, confidence, seed)
 
 
 def sroie_f1(
@@ -175,12 +182,13 @@ def _value(value: Any, where: str) -> str:
     return value
 
 
-def _normalized(documents: Sequence[Values], case: str, name: str) -> list[Counter]:
+def _normalized(documents: Sequence[Values], name: str) -> list[list[tuple[str, str]]]:
+    """The pairs of each document, with values as Kleister's files write them."""
     return [
-        Counter(
-            (_cased(key.strip(), case), _cased("_".join(value.split()).replace(":", "_"), case))
+        [
+            (key.strip(), "_".join(value.split()).replace(":", "_"))
             for key, value in _pairs(document, f"document {number} of {name}")
-        )
+        ]
         for number, document in enumerate(documents)
     ]
 
