@@ -1,13 +1,20 @@
 """Training: checkpointing, resized embeddings, Trainer."""
 
+import inspect
+import os
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tests.family.members import heads, variant_heads, variants
-from tests.family.spec import MASKED_LM, MODEL, QUESTIONS, Batch, Case, assert_close, gradients, probe_loss
-from transformers import Trainer, TrainingArguments
+from tests.family.members import heads, types, variant_heads, variants
+from tests.family.spec import MASKED_LM, MODEL, QUESTIONS, Case, assert_close, gradients, probe_loss
+from tests.family.trainer import train
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2], ids=["no dropout", "dropout"])
@@ -82,65 +89,6 @@ def test_resized_embeddings(case: Case, tmp_path: Path) -> None:
     assert model.get_input_embeddings().weight.shape[0] == size - 9
 
 
-class Documents(torch.utils.data.Dataset):
-    """Documents with labels, as many labelled tokens in each as it pleases."""
-
-    def __init__(self, case: Case, count: int):
-        config = case.config()
-        lengths = [3 + 4 * (index % 3) for index in range(count)]
-        self.rows = [case.labelled_batch(config, (length,), seed) for seed, length in enumerate(lengths)]
-        self.lengths = lengths
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: int) -> Batch:
-        return {name: value[0] for name, value in self.rows[index].items()}
-
-
-def padded(case: Case, rows: list[Batch]) -> Batch:
-    """A collator for the tests: the spec's own padding, and -100 for labels."""
-    names = [name for name in rows[0] if name not in ("attention_mask", "labels", "start_positions", "end_positions")]
-    batch = case.spec.collate(case.config(), [{name: row[name] for name in names} for row in rows])
-    for name in ("labels", "start_positions", "end_positions"):
-        if name in rows[0]:
-            values = [row[name] for row in rows]
-            ragged = values[0].dim() > 0
-            batch[name] = (
-                torch.nn.utils.rnn.pad_sequence(values, batch_first=True, padding_value=-100)
-                if ragged
-                else torch.stack(values)
-            )
-    return batch
-
-
-def train(case: Case, folder: Path, batch_size: int, accumulation: int, **arguments: Any) -> tuple[Any, list[float]]:
-    """Two steps of Trainer over eight documents each; the model and the logged losses."""
-    model = case.model(torch.float32)
-    trainer = Trainer(
-        model=model,
-        args=TrainingArguments(
-            output_dir=str(folder),
-            per_device_train_batch_size=batch_size,
-            gradient_accumulation_steps=accumulation,
-            max_steps=2,
-            learning_rate=1e-2,
-            lr_scheduler_type="constant",
-            train_sampling_strategy="sequential",
-            logging_steps=1,
-            save_strategy="no",
-            use_cpu=True,
-            report_to="none",
-            disable_tqdm=True,
-            **arguments,
-        ),
-        train_dataset=Documents(case, 16),
-        data_collator=lambda rows: padded(case, rows),
-    )
-    trainer.train()
-    return model, [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-
-
 def trained_weights(case: Case, model: Any) -> dict[str, torch.Tensor]:
     """All but those whose gradient is zero by the mathematics, of which Adam makes noise."""
     untrained = case.model()
@@ -154,9 +102,9 @@ def trained_weights(case: Case, model: Any) -> dict[str, torch.Tensor]:
 @heads(MODEL)
 def test_gradient_accumulation(case: Case, optimizer: str, tmp_path: Path) -> None:
     """Trainer: 1 x 8 documents, 4 x 2 and 8 x 1 end in the same weights, with the same losses."""
-    expected, losses = train(case, tmp_path, 8, 1, optim=optimizer)
+    expected, losses = train(case, tmp_path, 8, 1, optimizer)
     for batch_size, accumulation in ((2, 4), (1, 8)):
-        model, accumulated = train(case, tmp_path, batch_size, accumulation, optim=optimizer)
+        model, accumulated = train(case, tmp_path, batch_size, accumulation, optimizer)
         assert accumulated == pytest.approx(losses, rel=1e-3)
         assert_close(trained_weights(case, model), trained_weights(case, expected), 1e-4)
     moved = Case(case.spec, case.variant, case.head).model(torch.float32)
@@ -166,11 +114,33 @@ def test_gradient_accumulation(case: Case, optimizer: str, tmp_path: Path) -> No
     )
 
 
+@pytest.mark.slow
+@types()
+def test_two_processes(case: Case, tmp_path: Path) -> None:
+    """Two processes of four documents each are one of eight: the same losses, the same weights, every head."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", free_port()]
+    command += ["-m", "tests.family.trainer", case.spec.model_type, str(tmp_path)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    run = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=500)
+    assert run.returncode == 0, run.stderr[-3000:]
+    for head in case.spec.heads:
+        if head == MODEL:
+            continue
+        expected, losses = train(Case(case.spec, case.variant, head), tmp_path, 8, 1)
+        found = torch.load(tmp_path / f"{head}.pt", weights_only=True)
+        assert found["losses"] == pytest.approx(losses, rel=1e-3), head
+        assert_close(found["weights"], expected.state_dict(), 1e-4)
+
+
+def free_port() -> str:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return str(found.getsockname()[1])
+
+
 @heads(MODEL)
 def test_trainer_keeps_every_input(case: Case) -> None:
     """Trainer drops the columns that `forward` does not name."""
-    import inspect
-
     config = case.config()
     names = set(inspect.signature(case.spec.heads[case.head].forward).parameters)
     assert set(case.labelled_batch(config)) <= names
