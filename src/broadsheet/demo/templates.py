@@ -42,7 +42,7 @@ from broadsheet.demo.layout_parts import (
     draw_totals,
     fitting_size,
 )
-from broadsheet.demo.sheet import FONT_FAMILIES, Order, Sheet
+from broadsheet.demo.sheet import FONT_FAMILIES, Align, Order, Sheet
 from broadsheet.demo.wordings import draw_wording
 
 KINDS = ("invoice", "purchase order", "statement", "receipt", "letter")
@@ -57,7 +57,7 @@ _ARRANGEMENTS = {
     "train": ("pairs right", "pairs right", "boxes", "stacked right", "pairs left"),
     "test": ("pairs right", "pairs left", "boxes upside down", "two columns", "stacked left"),
 }
-_LETTERHEADS = {"train": ("left", "left", "center"), "test": ("right", "left", "center")}
+_LETTERHEADS: dict[str, tuple[Align, ...]] = {"train": ("left", "left", "center"), "test": ("right", "left", "center")}
 _PAGE_SIZES = ((595.0, 842.0), (612.0, 792.0))
 _TERMS = (
     "Goods remain our property until they have been paid for in full. Claims about defects can be made within ten "
