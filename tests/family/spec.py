@@ -63,19 +63,23 @@ class Parent:
 
     Args:
         config_class: the parent's.
-        config: its tiny config; also with the fields whose translation can fail.
-        heads: our head -> the parent's class with the same head.
-        additions: patterns of the parameters that the parent lacks, our names.
+        config: its tiny config, dropout 0; with other values than ours wherever a field has to be translated.
+        heads: our head -> the parent's class with the same head; both must give equal outputs.
+        additions: patterns of the parameters of our encoder that the parent lacks, our names.
+        dropped: patterns of the parent's weights that we have no use for, as transformers reports them.
         overrides: config fields of ours that a user may set at `from_pretrained`, and their values.
-        translated: our config fields after loading.
+        translated: our config fields after loading, and their values.
+        inputs: the names of our tensors that the parent takes too.
     """
 
     config_class: type[PreTrainedConfig]
     config: Mapping[str, Any]
     heads: Mapping[str, type[PreTrainedModel]]
     additions: tuple[str, ...]
+    dropped: tuple[str, ...] = ()
     overrides: Mapping[str, Any] = field(default_factory=dict)
     translated: Mapping[str, Any] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ("input_ids", "attention_mask")
 
     @property
     def model_type(self) -> str:
