@@ -1,23 +1,30 @@
 """Documents from images of pages, read by Tesseract: image files, and PDF pages without a text layer."""
 
+import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
 import pypdfium2 as pdfium
+import pypdfium2.raw as pdfium_c
 from PIL import Image
 
 from broadsheet.documents.document import Document
-from broadsheet.documents.document_builder import DocumentBuilder, OnEmptyPage, Piece
+from broadsheet.documents.document_builder import DocumentBuilder, OnEmptyPage, Piece, name_pages
 from broadsheet.documents.page_images import read_frames
 from broadsheet.documents.pdf import open_pdf, pdfium_lock, read_pdf
-from broadsheet.documents.pdf_text import read_page_text
+from broadsheet.documents.pdf_text import PageText, read_page_text
 from broadsheet.documents.tesseract_tsv import parse_tsv
 from broadsheet.tokenization.input_checks import InputError
 
+logger = logging.getLogger(__name__)
+
 MAX_SIDE = 32_000  # Tesseract refuses images of 32,768 pixels
 MAX_PIXELS = 100_000_000  # a page of A4 at 300 dots per inch has 9 million; posters are rendered more coarsely
+# A page with a picture over this share of it and this many words of text at most is likely a stamped scan.
+SCAN_SHARE = 0.8
+STAMP_WORDS = 30
 
 
 def read_image(path: str | os.PathLike[str], languages: str = "eng", on_empty_page: OnEmptyPage = "warn") -> Document:
@@ -62,7 +69,7 @@ def read_scanned_pdf(
     Args:
         path: the file.
         pages: which pages to read with Tesseract: those without any text in their text layer ("empty"; a scan with a
-            stamped page number has some), "all", or the numbers of pages, from 0.
+            stamped page number has some, which a warning tells), "all", or the numbers of pages, from 0.
         languages: Tesseract's names for the languages of the text, joined by +, as in "eng+deu".
         dpi: how finely to render the pages, in dots per inch; pages larger than A2 more coarsely.
         password: opens an encrypted file.
@@ -77,13 +84,23 @@ def read_scanned_pdf(
         raise InputError(f"dpi is {dpi}; choose between 36 and 1200 dots per inch, best 300.")
     builder = DocumentBuilder(path, on_empty_page)
     with open_pdf(path, password) as pdf:
-        sizes, empty = [], []
+        sizes, empty, pictures = [], [], []
         for index in range(len(pdf)):
-            text = _page_text(pdf, index, path)
+            text, has_picture = _look_at_page(pdf, index, path)
             sizes.append(text.size)
             if not text.words:
                 empty.append(index)
+            elif has_picture and len(text.words) <= STAMP_WORDS:
+                pictures.append(index)
     wanted = set(_choose_pages(pages, empty, len(sizes), path))
+    if stamped := [index for index in pictures if index not in wanted]:
+        logger.warning(
+            "%s has a picture all over %s, but only a few words of text there, perhaps stamped on a scan; to read the "
+            "picture, choose pages=[%s] or 'all'.",
+            path,
+            name_pages([index + 1 for index in stamped]),
+            ", ".join(map(str, stamped[:10])),
+        )
     if not wanted:
         return read_pdf(path, on_empty_page=on_empty_page, password=password)
     has_text_pages = bool(set(range(len(sizes))) - wanted - set(empty))
@@ -151,11 +168,19 @@ class _Tesseract:
             ) from None
 
 
-def _page_text(pdf: pdfium.PdfDocument, index: int, path: Path) -> Any:
+def _look_at_page(pdf: pdfium.PdfDocument, index: int, path: Path) -> tuple[PageText, bool]:
+    """The text layer of a page, and whether a picture covers nearly all of it."""
     try:
         page = pdf[index]
         try:
-            return read_page_text(page)
+            left, bottom, right, top = page.get_bbox()
+            text = read_page_text(page)
+            for picture in page.get_objects(filter=[pdfium_c.FPDF_PAGEOBJ_IMAGE], max_depth=3):
+                x0, y0, x1, y1 = picture.get_bounds()
+                width, height = min(x1, right) - max(x0, left), min(y1, top) - max(y0, bottom)
+                if min(width, height) > 0 and width * height > SCAN_SHARE * (right - left) * (top - bottom):
+                    return text, True
+            return text, False
         finally:
             page.close()
     except pdfium.PdfiumError:

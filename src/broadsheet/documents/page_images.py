@@ -39,7 +39,7 @@ def image_size(path: Path) -> tuple[float, float] | None:
     try:
         with Image.open(path) as image:
             return float(image.width), float(image.height)
-    except (OSError, ValueError, Image.DecompressionBombError):
+    except Exception:  # as below: whatever Pillow raises over a damaged file
         return None
 
 
@@ -47,9 +47,11 @@ def shows_page(path: Path, size: tuple[float, float]) -> bool:
     """Whether an image can stand for a page of this size: it has the same proportions, and is not turned by EXIF."""
     try:
         with Image.open(path) as image:
-            upright = image.getexif().get(_ORIENTATION, 1) == 1
+            # Asked for EXIF data, Pillow decodes a whole PNG image that has none in its head.
+            has_exif = image.format != "PNG" or "exif" in image.info
+            upright = not has_exif or image.getexif().get(_ORIENTATION, 1) == 1
             return upright and abs(image.width * size[1] / (image.height * size[0]) - 1) < 0.01
-    except (OSError, ValueError, ZeroDivisionError, Image.DecompressionBombError):
+    except Exception:
         return False
 
 
@@ -81,9 +83,7 @@ def read_frames(path: Path) -> Iterator[tuple[Image.Image, float | None]]:
         raise InputError(f"{path} has more pixels than a page needs; scale it down to 300 dots per inch.") from None
     except PermissionError:
         raise InputError(f"{path} cannot be read (permission denied); check its permissions.") from None
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
-        if isinstance(error, InputError):
-            raise
+    except Exception as error:  # Pillow raises nearly everything over damaged files, KeyError and TypeError among it
         raise InputError(f"{path} is damaged and cannot be read as an image ({error}); get a fresh copy.") from None
 
 
