@@ -28,12 +28,39 @@ from .seeded_dropout import draw_seed, keep_mask, keep_scale
 CPU_BLOCK, GPU_BLOCK = 1 << 21, 1 << 28
 
 
+class LayerGradients:
+    """
+    What the layers' backward passes leave for the probabilities that they read.
+
+    No list, because wrappers of layers (FSDP's casts, accelerate's hooks) pass on copies of the lists they find.
+    """
+
+    def __init__(self) -> None:
+        self._left: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def leave(self, output_gradient: torch.Tensor, value: torch.Tensor) -> None:
+        """A layer's `[batch, heads, length, head_size]` each."""
+        self._left.append((output_gradient, value))
+
+    def take(self, link: torch.Tensor | None) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """
+        What the layers of this backward pass left, as many as `link` counts, None for none. An earlier pass, for other
+        inputs than the probabilities', may have left something too, which is dropped.
+        """
+        count = 0 if link is None else int(link)
+        if count > len(self._left):
+            raise RuntimeError(f"{count} layers read the attention but {len(self._left)} left their gradients.")
+        latest = self._left[len(self._left) - count :]
+        self._left.clear()
+        return latest
+
+
 class SkimPattern(NamedTuple):
     """What the text layers read with: the fields of one of the three forms, the others None."""
 
     probabilities: torch.Tensor | None = None  # [batch, heads, length, length], after dropout
     link: torch.Tensor | None = None  # scalar that ties the layers to the kept probabilities in the graph
-    returned: list | None = None  # what the layers' backward passes leave for the kept probabilities
+    returned: LayerGradients | None = None
     query: torch.Tensor | None = None  # [batch, heads, length, skim_head_size]
     key: torch.Tensor | None = None
     mask: torch.Tensor | None = None  # bool [batch, 1, 1, length]
@@ -86,7 +113,7 @@ class SkimAttention(nn.Module):
         seed = draw_seed() if dropout else 0
         if layout.shape[1] > self.recompute_length and not keep:
             return SkimPattern(query=query, key=key, mask=mask, dropout=dropout, seed=seed)
-        returned: list[tuple[torch.Tensor, torch.Tensor]] = []
+        returned = LayerGradients()
         probabilities, link = _KeptProbabilities.apply(query, key, mask, dropout, seed, returned)
         return SkimPattern(probabilities, link, returned)
 
@@ -190,7 +217,7 @@ class _KeptProbabilities(torch.autograd.Function):
         mask: torch.Tensor | None,
         dropout: float,
         seed: int,
-        returned: list[tuple[torch.Tensor, torch.Tensor]],
+        returned: LayerGradients,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         probabilities = query.new_empty(*query.shape[:3], query.shape[2])
         for block in _blocks(query):
@@ -206,10 +233,7 @@ class _KeptProbabilities(torch.autograd.Function):
     def backward(ctx: Any, direct: torch.Tensor | None, link: torch.Tensor | None) -> tuple:  # type: ignore[override]
         query, key, mask, probabilities = ctx.saved_tensors
         scale = query.shape[-1] ** -0.5
-        # An earlier backward pass for other inputs than these may have left something too: only the latest count.
-        count = 0 if link is None else int(link)
-        returned = ctx.returned[len(ctx.returned) - count :]
-        ctx.returned.clear()
+        returned = ctx.returned.take(link)
         if direct is None and not returned:
             return None, None, None, None, None, None
         query_gradient, key_gradient = torch.empty_like(query), torch.zeros_like(key)
@@ -246,7 +270,7 @@ class _ReadKept(torch.autograd.Function):
         probabilities: torch.Tensor,
         link: torch.Tensor,
         value: torch.Tensor,
-        returned: list[tuple[torch.Tensor, torch.Tensor]],
+        returned: LayerGradients,
     ) -> torch.Tensor:
         value = value.to(probabilities.dtype)
         ctx.save_for_backward(probabilities, value)
@@ -258,7 +282,7 @@ class _ReadKept(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:  # type: ignore[override]
         probabilities, value = ctx.saved_tensors
         if ctx.needs_input_grad[1]:
-            ctx.returned.append((gradient, value))
+            ctx.returned.leave(gradient, value)
         value_gradient = probabilities.transpose(-1, -2) @ gradient if ctx.needs_input_grad[2] else None
         return None, ctx.one if ctx.needs_input_grad[1] else None, value_gradient, None
 

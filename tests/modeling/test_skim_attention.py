@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from accelerate.utils import send_to_device
 from tests.modeling.skim_inputs import FORMS, HEADS, attention, backward, key_mask, layout, read_layers, reading
+from torch.utils._pytree import tree_map
 
 from broadsheet.modeling import skim_attention
-from broadsheet.modeling.skim_attention import SkimPattern, read_pattern, skim_probabilities
+from broadsheet.modeling.skim_attention import LayerGradients, SkimPattern, read_pattern, skim_probabilities
 
 LENGTHS = [1, 2, 63]
 # Elements of a block: one row at a time, a few rows, whole documents, everything at once.
@@ -174,6 +176,32 @@ def test_gradient_of_the_values_alone_leaves_nothing_behind(form: str) -> None:
         loss.backward()
         results.append({**run.gradients(), "first": first, "other": other})
     torch.testing.assert_close(results[1], results[0])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_wrapped_layers(form: str) -> None:
+    """FSDP and accelerate rebuild the containers that they find among a layer's arguments."""
+    results = []
+    for each, rebuild in (("plain", False), (form, True)):
+        module, inputs = attention(each), layout(2, 9)
+        values = torch.randn(2, HEADS, 9, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+        pattern = module(inputs, key_mask(2, 9), plain=each == "plain")
+        for _ in range(3):
+            arguments = list(pattern)
+            if rebuild:
+                arguments = tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, arguments)
+                arguments = send_to_device(arguments, torch.device("cpu"))
+            values = values + read_pattern(SkimPattern(*arguments), values)
+        values.sin().sum().backward()
+        results.append((values, inputs.grad, module.query.weight.grad, module.key.weight.grad))
+    torch.testing.assert_close(results[1], results[0])
+
+
+def test_a_lost_gradient_is_an_error() -> None:
+    pattern = attention("kept")(layout(1, 5), None)
+    elsewhere = pattern._replace(returned=LayerGradients())
+    with pytest.raises(RuntimeError, match="1 layers read the attention but 0 left their gradients"):
+        read_pattern(elsewhere, torch.randn(1, HEADS, 5, 3, dtype=torch.float64)).sum().backward()
 
 
 @pytest.mark.parametrize("form", FORMS)
