@@ -48,7 +48,7 @@ class JsonEntities(DocumentBuilder):
     def _info(self) -> datasets.DatasetInfo:
         types = self.config.entity_types
         if types is None:
-            found = set()
+            found: set[Any] = set()
             for files in self.files.values():
                 for file in files:
                     for _, record in _records(file):

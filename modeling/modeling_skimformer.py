@@ -134,6 +134,10 @@ class SkimformerModel(SkimformerPreTrainedModel):
         add_pooling_layer: whether `pooler_output` is computed.
     """
 
+    attention_class: Any = SkimAttention
+    layer_class: Any = SkimformerLayer
+    layout_layer_class: Any = SkimformerLayoutLayer
+
     def __init__(self, config: SkimformerConfig, add_pooling_layer: bool = True):
         super().__init__(config)
         eps, dropout = config.layer_norm_eps, config.hidden_dropout_prob
@@ -148,16 +152,16 @@ class SkimformerModel(SkimformerPreTrainedModel):
                 config.max_2d_position_embeddings, config.hidden_layout_size, eps, dropout, centers_only
             )
         if config.contextualize_layout:
-            layers = [SkimformerLayoutLayer(config) for _ in range(config.num_hidden_layers_layout_encoder)]
+            layers = [self.layout_layer_class(config) for _ in range(config.num_hidden_layers_layout_encoder)]
             self.layout_encoder = SkimformerEncoder(layers)
-        self.skim_attention = SkimAttention(
+        self.skim_attention = self.attention_class(
             config.hidden_layout_size,
             config.num_attention_heads,
             config.skim_attention_head_size,
             config.attention_probs_dropout_prob,
             config.skim_recompute_length,
         )
-        self.encoder = SkimformerEncoder([SkimformerLayer(config) for _ in range(config.num_hidden_layers)])
+        self.encoder = SkimformerEncoder([self.layer_class(config) for _ in range(config.num_hidden_layers)])
         self.pooler = FirstTokenPooler(config.hidden_size) if add_pooling_layer else None
         self.post_init()
 
@@ -203,7 +207,12 @@ class SkimformerModel(SkimformerPreTrainedModel):
             embeddings.word_embeddings.num_embeddings,
             embeddings.token_type_embeddings.num_embeddings,
         )
-        layout = self._embed_layout(bbox, input_shape, attention_mask)
+        layout = self.embed_layout(bbox, input_shape)
+        if self.config.contextualize_layout:
+            mask = None
+            if self.config.mask_layout_contextualizer:
+                mask = create_bidirectional_mask(self.config, layout, attention_mask)
+            layout = self.layout_encoder(layout, mask)
         pattern = self.skim_attention(
             layout,
             _key_mask(attention_mask),
@@ -215,21 +224,14 @@ class SkimformerModel(SkimformerPreTrainedModel):
         pooled = None if self.pooler is None else self.pooler(hidden_states)
         return BaseModelOutputWithPooling(last_hidden_state=hidden_states, pooler_output=pooled)
 
-    def _embed_layout(
-        self, bbox: torch.Tensor | None, input_shape: torch.Size, attention_mask: torch.Tensor | None
-    ) -> torch.Tensor:
+    def embed_layout(self, bbox: torch.Tensor | None, input_shape: torch.Size) -> torch.Tensor:
+        """What the attention is computed from, as `skim_input` says: `[batch, length, hidden_layout_size]`."""
         if self.config.skim_input == "position":
             return self.position_embeddings(input_shape)
         if self.config.skim_input == "uniform":
             bbox = torch.zeros(*input_shape, 4, dtype=torch.long, device=self.device)
         check_bbox(bbox, input_shape, self.config.max_2d_position_embeddings, "SkimformerProcessor")
-        layout = self.layout_embeddings(bbox)
-        if self.config.contextualize_layout:
-            mask = None
-            if self.config.mask_layout_contextualizer:
-                mask = create_bidirectional_mask(self.config, layout, attention_mask)
-            layout = self.layout_encoder(layout, mask)
-        return layout
+        return self.layout_embeddings(bbox)
 
 
 def _key_mask(attention_mask: torch.Tensor | None) -> torch.Tensor | None:

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 from torch.autograd.function import once_differentiable
 
+from .layout_embeddings import is_traced
 from .seeded_dropout import keep_mask, keep_scale
 
 # Elements of the scores that are worked on at once: what a CPU's cache holds well, what fills a GPU.
@@ -72,6 +74,7 @@ def dense_attention(
     table: BlockTable,
     scaling: float,
     terms: torch.Tensor | None = None,
+    dropout: float = 0.0,
 ) -> torch.Tensor:
     """
     The plain form: softmax over the keys that the table allows; zero where it allows none.
@@ -83,10 +86,11 @@ def dense_attention(
     scores = query @ key.transpose(-1, -2) * scaling
     if terms is not None:
         scores = scores + terms
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     # A key that counts n times weighs n times as much.
     scores = (scores + counts.to(scores.dtype).log()).masked_fill(counts == 0, torch.finfo(scores.dtype).min)
     probabilities = scores.softmax(-1).masked_fill(counts.sum(-1, keepdim=True) == 0, 0.0)
-    return probabilities @ value
+    return nn.functional.dropout(probabilities, dropout).to(value.dtype) @ value
 
 
 def sparse_attention(
@@ -121,7 +125,7 @@ def sparse_attention(
     return _SparseAttention.apply(*arguments)
 
 
-class _Block(NamedTuple):
+class Block(NamedTuple):
     """Some blocks of all documents: token indices for gathering, and what is allowed."""
 
     queries: torch.Tensor  # [batch, blocks, block]
@@ -131,7 +135,7 @@ class _Block(NamedTuple):
     number: int
 
 
-def _blocks(table: BlockTable, batch: int, heads: int) -> Iterator[_Block]:
+def table_blocks(table: BlockTable, batch: int, heads: int) -> Iterator[Block]:
     blocks, block, keys = *table.queries.shape[1:], table.keys.shape[2]
     budget = CPU_CHUNK if table.keys.device.type == "cpu" else GPU_CHUNK
     step = max(1, budget // max(1, batch * heads * block * keys))
@@ -140,7 +144,7 @@ def _blocks(table: BlockTable, batch: int, heads: int) -> Iterator[_Block]:
         part = BlockTable(table.queries[:, start : start + step], table.keys[:, start : start + step], members)
         allowed = part.allowed()
         exists = (part.queries >= 0) & allowed.any(-1)
-        yield _Block(
+        yield Block(
             part.queries.clamp(min=0).expand(batch, -1, -1),
             part.keys.clamp(min=0).expand(batch, -1, -1),
             exists[:, :, None, :, None],
@@ -155,7 +159,7 @@ def _rows(index: torch.Tensor, length: int) -> torch.Tensor:
     return (index + offsets).flatten()
 
 
-def _gather(tensor: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+def gather_tokens(tensor: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     """`[batch, heads, length, size]` at `[batch, blocks, n]` -> `[batch, blocks, heads, n, size]`."""
     batch, heads, length, size = tensor.shape
     # Projections leave [batch, length, heads, size] in memory: one token is one contiguous row.
@@ -164,19 +168,19 @@ def _gather(tensor: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
     return gathered.view(*index.shape, heads, size).transpose(2, 3)
 
 
-def _scatter(gradient: torch.Tensor, index: torch.Tensor, total: Any) -> None:
+def scatter_tokens(gradient: torch.Tensor, index: torch.Tensor, total: Any) -> None:
     """Add `[batch, blocks, heads, n, size]` to `total` `[batch, length, heads, size]` at `[batch, blocks, n]`."""
     flat = gradient.transpose(2, 3).flatten(3).flatten(0, 2)
     total.view(-1, flat.shape[-1]).index_add_(0, _rows(index, total.shape[1]), flat.to(total.dtype))
 
 
-def _probabilities(scores: torch.Tensor, block: _Block) -> torch.Tensor:
+def block_probabilities(scores: torch.Tensor, block: Block) -> torch.Tensor:
     """Softmax over what is allowed, zero in places without a token: `[batch, blocks, heads, block, K]`."""
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
     return wide.masked_fill(~block.allowed, torch.finfo(wide.dtype).min).softmax(-1) * block.exists
 
 
-def _drop(probabilities: torch.Tensor, dropout: float, seed: int, block: _Block) -> torch.Tensor:
+def drop_block(probabilities: torch.Tensor, dropout: float, seed: int, block: Block) -> torch.Tensor:
     if not dropout:
         return probabilities
     keep = keep_mask(tuple(probabilities.shape), dropout, seed + block.number, probabilities.device)
@@ -202,14 +206,16 @@ class _SparseAttention(torch.autograd.Function):
     ) -> torch.Tensor:
         batch, heads, length, _ = query.shape
         output = value.new_zeros(batch, length, heads, value.shape[-1])
-        for block in _blocks(table, batch, heads):
-            scores = _gather(query, block.queries) @ _gather(key, block.keys).transpose(-1, -2) * scaling
+        for block in table_blocks(table, batch, heads):
+            scores = gather_tokens(query, block.queries) @ gather_tokens(key, block.keys).transpose(-1, -2) * scaling
             if terms is not None:
                 assert query_numbers is not None
                 assert key_numbers is not None
-                scores = scores + terms(_gather(query_numbers, block.queries), _gather(key_numbers, block.keys))
-            dropped = _drop(_probabilities(scores, block), dropout, seed, block)
-            _scatter(dropped.to(value.dtype) @ _gather(value, block.keys), block.queries, output)
+                scores = scores + terms(
+                    gather_tokens(query_numbers, block.queries), gather_tokens(key_numbers, block.keys)
+                )
+            dropped = drop_block(block_probabilities(scores, block), dropout, seed, block)
+            scatter_tokens(dropped.to(value.dtype) @ gather_tokens(value, block.keys), block.queries, output)
         ctx.save_for_backward(query, key, value, query_numbers, key_numbers)
         ctx.table, ctx.terms = table, terms
         ctx.scaling, ctx.dropout, ctx.seed = scaling, dropout, seed
@@ -221,19 +227,21 @@ class _SparseAttention(torch.autograd.Function):
         inputs = ctx.saved_tensors
         query, key, value, query_numbers, key_numbers = inputs
         totals = [None if x is None else torch.zeros_like(x.transpose(1, 2).contiguous()) for x in inputs]
-        for block in _blocks(ctx.table, *query.shape[:2]):
-            q, k, v = (_gather(x, i) for x, i in zip(inputs, (block.queries, block.keys, block.keys), strict=False))
+        for block in table_blocks(ctx.table, *query.shape[:2]):
+            q, k, v = (
+                gather_tokens(x, i) for x, i in zip(inputs, (block.queries, block.keys, block.keys), strict=False)
+            )
             scores = q @ k.transpose(-1, -2) * ctx.scaling
             if ctx.terms is not None:
-                numbers = [_gather(query_numbers, block.queries), _gather(key_numbers, block.keys)]
+                numbers = [gather_tokens(query_numbers, block.queries), gather_tokens(key_numbers, block.keys)]
                 numbers = [tensor.detach().requires_grad_() for tensor in numbers]
                 with torch.enable_grad():
                     made = ctx.terms(*numbers)
                 scores = scores + made
-            clean = _probabilities(scores, block)
-            dropped = _drop(clean, ctx.dropout, ctx.seed, block)
-            output_gradient = _gather(gradient, block.queries)
-            _scatter(dropped.to(v.dtype).transpose(-1, -2) @ output_gradient, block.keys, totals[2])
+            clean = block_probabilities(scores, block)
+            dropped = drop_block(clean, ctx.dropout, ctx.seed, block)
+            output_gradient = gather_tokens(gradient, block.queries)
+            scatter_tokens(dropped.to(v.dtype).transpose(-1, -2) @ output_gradient, block.keys, totals[2])
             product = (output_gradient @ v.transpose(-1, -2)) * dropped
             scores_gradient = product.addcmul_(clean, product.sum(-1, keepdim=True), value=-1)
             if ctx.terms is not None:
@@ -243,10 +251,10 @@ class _SparseAttention(torch.autograd.Function):
                     torch.autograd.grad(made, numbers, scores_gradient.to(made.dtype)),
                     strict=True,
                 ):
-                    _scatter(part, index, total)
+                    scatter_tokens(part, index, total)
             scores_gradient = scores_gradient.to(q.dtype).mul_(ctx.scaling)
-            _scatter(scores_gradient @ k, block.queries, totals[0])
-            _scatter(scores_gradient.transpose(-1, -2) @ q, block.keys, totals[1])
+            scatter_tokens(scores_gradient @ k, block.queries, totals[0])
+            scatter_tokens(scores_gradient.transpose(-1, -2) @ q, block.keys, totals[1])
         gradients = [None if total is None else total.transpose(1, 2) for total in totals]
         return (*gradients, None, None, None, None, None)
 
@@ -262,9 +270,13 @@ def window_table(length: int, before: int, after: int, block: int, device: torch
     Returns:
         The table, its first dimension 1.
     """
-    starts = torch.arange(0, length, block, device=device)
-    queries = starts[:, None] + torch.arange(block, device=device)
-    keys = starts[:, None] + torch.arange(-before, block + after, device=device)
+    if is_traced():
+        # The number of blocks would be fixed in the graph: one block of all tokens serves every length.
+        queries = keys = torch.arange(length, device=device)[None]
+    else:
+        starts = torch.arange(0, length, block, device=device)
+        queries = starts[:, None] + torch.arange(block, device=device)
+        keys = starts[:, None] + torch.arange(-before, block + after, device=device)
     offset = keys[:, None, :] - queries[:, :, None]
     members = (offset >= -before) & (offset <= after)
     outside = (keys < 0) | (keys >= length)

@@ -16,7 +16,15 @@ from transformers import (
     ProcessorMixin,
 )
 
+from broadsheet.modeling.configuration_long_skimformer import LongSkimformerConfig
 from broadsheet.modeling.configuration_skimformer import SkimformerConfig
+from broadsheet.modeling.modeling_long_skimformer import (
+    LongSkimformerForMaskedLM,
+    LongSkimformerForQuestionAnswering,
+    LongSkimformerForSequenceClassification,
+    LongSkimformerForTokenClassification,
+    LongSkimformerModel,
+)
 from broadsheet.modeling.modeling_skimformer import (
     SkimformerForMaskedLM,
     SkimformerForQuestionAnswering,
@@ -46,6 +54,18 @@ MODELS: dict[str, FamilyMember] = {
             AutoModelForSequenceClassification: SkimformerForSequenceClassification,
             AutoModelForQuestionAnswering: SkimformerForQuestionAnswering,
             AutoModelForDocumentQuestionAnswering: SkimformerForQuestionAnswering,
+        },
+    ),
+    "long_skimformer": FamilyMember(
+        LongSkimformerConfig,
+        SkimformerProcessor,
+        {
+            AutoModel: LongSkimformerModel,
+            AutoModelForMaskedLM: LongSkimformerForMaskedLM,
+            AutoModelForTokenClassification: LongSkimformerForTokenClassification,
+            AutoModelForSequenceClassification: LongSkimformerForSequenceClassification,
+            AutoModelForQuestionAnswering: LongSkimformerForQuestionAnswering,
+            AutoModelForDocumentQuestionAnswering: LongSkimformerForQuestionAnswering,
         },
     ),
 }

@@ -33,7 +33,8 @@ class Variant:
     Args:
         config: what it changes in the tiny config.
         backends: the attention backends that must agree.
-        zero_gradients: patterns of parameters whose gradient is zero by the mathematics, and why.
+        zero_gradients: patterns of parameters (after the head's name) whose gradient is zero by the mathematics, and
+            why.
         leaks_padding: why padding changes the outputs of real tokens here by design; the tests then want to see it.
         skips: checks that do not apply, and why.
     """
@@ -196,7 +197,7 @@ class Case:
 
     def zero_gradient(self, parameter: str) -> bool:
         """Whether the parameter's gradient is declared zero."""
-        return any(re.search(pattern, parameter) for pattern in self.variant.zero_gradients)
+        return any(re.search(pattern, f"{self.head} {parameter}") for pattern in self.variant.zero_gradients)
 
     def __str__(self) -> str:
         return f"{self.spec.model_type}-{self.variant.name}-{self.head}"
