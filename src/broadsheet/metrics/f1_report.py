@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from broadsheet.metrics.bootstrap import bootstrap_weights, interval
-from broadsheet.tokenization.input_checks import InputError
+from broadsheet.metrics.bootstrap import interval
+from broadsheet.metrics.resampling import described, resampled_sums
 
 _NAMES = ("precision", "recall", "f1")
 
@@ -30,8 +30,6 @@ def f1_report(
         of precision, recall, f1, macro_f1 and of each type's f1, or None with fewer than two documents. All ratios
         are in 0..1; one without denominator is 0.
     """
-    if not 0 < confidence < 1:
-        raise InputError(f"The confidence {confidence} is not between 0 and 1; 0.95 is usual.")
     totals = counts.sum(axis=0)
     per_type, micro = _ratios(totals), _ratios(totals.sum(axis=0))
     macro = per_type.mean(axis=0) if types else np.zeros(3)
@@ -62,16 +60,13 @@ def _named(ratios: np.ndarray) -> dict[str, float]:
 def _intervals(
     counts: np.ndarray, types: Sequence[str], samples: int, confidence: float, seed: int
 ) -> dict[str, Any] | None:
-    if samples < 1 or len(counts) < 2:
+    drawn = resampled_sums(counts, samples, confidence, seed)
+    if drawn is None:
         return None
-    weights = bootstrap_weights(len(counts), samples, seed)
-    drawn = (weights @ counts.reshape(len(counts), -1)).reshape(samples, len(types), 3)
     per_type, micro = _ratios(drawn), _ratios(drawn.sum(axis=1))
+    intervals = {name: micro[:, index] for index, name in enumerate(_NAMES)}
+    intervals["macro_f1"] = per_type[..., 2].mean(axis=1) if types else np.zeros(samples)
     return {
-        "confidence": confidence,
-        "samples": samples,
-        "seed": seed,
-        **{name: interval(micro[:, index], confidence) for index, name in enumerate(_NAMES)},
-        "macro_f1": interval(per_type[..., 2].mean(axis=1) if types else np.zeros(samples), confidence),
+        **described(intervals, samples, confidence, seed),
         "types": {name: interval(per_type[:, index, 2], confidence) for index, name in enumerate(types)},
     }
