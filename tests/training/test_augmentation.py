@@ -1,9 +1,19 @@
 import pytest
 import torch
+from tests.tokenizers import tiny_tokenizer
 from tests.training.test_finetune import assert_equal_weights, weights
 
-from broadsheet.training.augmentation import drop_tokens, move_boxes
+from broadsheet.training.augmentation import drop_tokens, move_boxes, without_word
 from broadsheet.training.finetune import main
+
+
+def test_unknown_words_are_words():
+    tokenizer = tiny_tokenizer()
+    words = tokenizer(["total", "\u2603"], is_split_into_words=True, padding="max_length", max_length=6)
+    assert tokenizer.unk_token_id in words.input_ids
+    assert without_word(torch.tensor([words.input_ids]), tokenizer).tolist() == [
+        [True, False, False, True, True, True]
+    ]
 
 
 def test_drop_tokens():

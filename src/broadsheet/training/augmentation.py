@@ -8,6 +8,12 @@ from transformers import Trainer
 from broadsheet.tokenization.input_checks import InputError
 
 
+def without_word(input_ids: torch.Tensor, tokenizer: Any) -> torch.Tensor:
+    """Which tokens `[batch, length]` stand for no word: special tokens and padding, but not unknown words."""
+    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id, tokenizer.mask_token_id}
+    return torch.isin(input_ids, torch.tensor(sorted(special), device=input_ids.device))
+
+
 def drop_tokens(input_ids: torch.Tensor, is_special: torch.Tensor, mask_id: int, rate: float) -> torch.Tensor:
     """
     Replace tokens at random by the mask token; boxes and labels stay.
@@ -69,8 +75,7 @@ class AugmentingTrainer(Trainer):
     def training_step(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
         """As of `Trainer`, on the changed batch."""
         processor: Any = self.processing_class
-        special_ids = torch.tensor(processor.tokenizer.all_special_ids, device=inputs["input_ids"].device)
-        is_special = torch.isin(inputs["input_ids"], special_ids)
+        is_special = without_word(inputs["input_ids"], processor.tokenizer)
         if self.token_dropout:
             mask_id = processor.tokenizer.mask_token_id
             inputs["input_ids"] = drop_tokens(inputs["input_ids"], is_special, mask_id, self.token_dropout)

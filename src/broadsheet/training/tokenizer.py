@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any
 
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerFast
 
@@ -13,7 +14,6 @@ from broadsheet.tokenization.input_checks import InputError
 from broadsheet.training.arguments import TokenizerArguments, parse
 from broadsheet.training.preparation import load_split
 from broadsheet.training.runs import exit_with_sentence
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 SPECIAL_TOKENS = {
     "bert": {
