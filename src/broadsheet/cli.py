@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,14 @@ PASS_ON: dict[str, Any] = {
 }
 
 
+class Ocr(StrEnum):
+    """Which pages of a PDF file to read with Tesseract."""
+
+    never = "never"
+    empty_pages = "empty_pages"
+    always = "always"
+
+
 @app.command()
 def demo(
     output: Annotated[Path, typer.Option(help="Folder for the documents, the model and the pictures.")] = Path("demo"),
@@ -45,7 +54,7 @@ def demo(
 
 @app.command()
 def extract(
-    files: Annotated[list[Path], typer.Argument(help="The documents: PDF files with a text layer.")],
+    files: Annotated[list[Path], typer.Argument(help="The documents: PDF, hOCR, ALTO, Tesseract TSV, or images.")],
     model: Annotated[str, typer.Option(help="A fine-tuned model: a folder, or a repository of the Hub.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per document and line.")] = False,
     picture: Annotated[
@@ -54,6 +63,10 @@ def extract(
             help="Write the pages with the fields drawn on them: a PNG file, or with several documents a folder."
         ),
     ] = None,
+    ocr: Annotated[
+        Ocr, typer.Option(help="Pages of PDF files to read with Tesseract: none, those without text, or all.")
+    ] = Ocr.never,
+    languages: Annotated[str, typer.Option(help="The text's languages, for Tesseract, as in eng+deu.")] = "eng",
     min_score: Annotated[float, typer.Option(min=0, max=1, help="Leave out fields that score below this.")] = 0.0,
     max_length: Annotated[int | None, typer.Option(help="Tokens of a window; the tokenizer's own if omitted.")] = None,
     stride: Annotated[
@@ -76,7 +89,7 @@ def extract(
     failed = 0
     for path in _with_progress(files):
         try:
-            document = read_document(path)
+            document = read_document(path, ocr=ocr.value, languages=languages)
             result = extractor(document)
         except InputError as error:
             errors.print(f"error: {error}", style="red", soft_wrap=True)
@@ -84,9 +97,9 @@ def extract(
             continue
         entities = [entity for entity in result.entities if entity.score >= min_score]
         if as_json:
-            print(json.dumps(fields_as_json(document, entities), ensure_ascii=False))
+            print(json.dumps(fields_as_json(path, document, entities), ensure_ascii=False))
         else:
-            print_fields(document, entities)
+            print_fields(path, document, entities)
         if picture is not None:
             target = picture / f"{path.stem}.png" if len(files) > 1 else picture
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -120,10 +133,18 @@ def train_tokenizer(context: typer.Context) -> None:
     command.main(context.args)
 
 
-def fields_as_json(document: Document, entities: list[Any]) -> dict[str, Any]:
+@app.command("bench", **PASS_ON)
+def bench(context: typer.Context) -> None:
+    """Measure the speed promises side by side with their peers: see `broadsheet bench --help`."""
+    from broadsheet import bench as command
+
+    raise typer.Exit(command.main(context.args))
+
+
+def fields_as_json(path: Path, document: Document, entities: list[Any]) -> dict[str, Any]:
     """A document's fields as plain data: boxes in page units, pages counted from 1, scores in 0..1."""
     return {
-        "file": document.source,
+        "file": str(path),
         "page_sizes": [list(size) for size in document.page_sizes],
         "fields": [
             {
@@ -139,17 +160,17 @@ def fields_as_json(document: Document, entities: list[Any]) -> dict[str, Any]:
     }
 
 
-def print_fields(document: Document, entities: list[Any]) -> None:
+def print_fields(path: Path, document: Document, entities: list[Any]) -> None:
     """Print a document's fields as a table."""
     pages = f"{document.num_pages} page{'s' if document.num_pages != 1 else ''}"
-    table = Table(title=f"{document.source} ({pages}, {len(document)} words)", title_justify="left")
+    table = Table(title=f"{path} ({pages}, {len(document)} words)", title_justify="left")
     for heading in ("field", "text"):
         table.add_column(heading)
     for heading in ("page", "score"):
         table.add_column(heading, justify="right")
     for entity in entities:
         table.add_row(entity.label, entity.text, str(entity.page + 1), f"{entity.score:.3f}")
-    console.print(table if entities else f"{document.source}: no fields found")
+    console.print(table if entities else f"{path}: no fields found")
 
 
 def _with_progress(files: list[Path]) -> Any:

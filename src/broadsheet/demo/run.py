@@ -71,7 +71,7 @@ def run_demo(output: Path, seed: int = 0, epochs: int | None = None, console: Co
     source = longest(document for document, _ in splits["test"])
     document = read_pdf(source)
     entities = extractor(document).entities
-    print_fields(document, entities)
+    print_fields(Path(source), document, entities)
     picture = output / "fields.png"
     save_pages(annotate_pages(document, entities), picture)
     console.print(f"The same on the page: {picture}")
