@@ -237,7 +237,7 @@ def _annotate(
 
 
 def _find_place(room: "_Room", boxes: list[Pixels], text: str) -> tuple[Pixels, float] | None:
-    """A place for a tag near an entity's boxes where it hides next to nothing, and its size; `None`: no such place."""
+    """A place near an entity where a tag hides next to nothing, and the tag's size; `None` if there is none."""
     for size in _TAG_SIZES:
         width, height = _tag_size(text, size)
         ranked = [
@@ -251,7 +251,7 @@ def _find_place(room: "_Room", boxes: list[Pixels], text: str) -> tuple[Pixels, 
 
 
 def _add_gutter(picture: Image.Image, tags: list[tuple[list[Pixels], str, str]]) -> Image.Image:
-    """Widen the picture to the right for tags (boxes, text, colour) that found no room, each with a line to its box."""
+    """Widen the picture to the right for tags (boxes, text, colour) without room, each with a line to its box."""
     size, gap = _TAG_SIZES[-1], 3
     height = _tag_size("", size)[1] + gap
     columns = math.ceil(len(tags) * height / picture.height)

@@ -81,11 +81,9 @@ def draw_pairs(
         if cell.caption:
             sheet.text(cell.caption, x, y, look.font.regular, look.size, color=GREY)
         if right or not any(other.caption for other in cells):
-            sheet.text(
-                cell.value, x + width, y, look.font.regular, look.size, "right", label=cell.label, is_value=True
-            )
+            sheet.text(cell.value, x + width, y, look.font.regular, size, "right", label=cell.label, is_value=True)
         else:
-            sheet.text(cell.value, x + gap, y, look.font.regular, look.size, label=cell.label, is_value=True)
+            sheet.text(cell.value, x + gap, y, look.font.regular, size, label=cell.label, is_value=True)
         if ruled:
             sheet.line(x, y + 0.4 * look.size, x + width, y + 0.4 * look.size, RULE, 0.4)
         y += leading

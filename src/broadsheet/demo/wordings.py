@@ -1,8 +1,9 @@
 """
 The words that name fields on the demo's documents, for the training and the held-out templates.
 
-No label of a held-out template names the same field in a training template; several name another one there. What
-carries over from one split to the other is where the fields stand. `None` is a field without any label.
+No label of a held-out template names the same field in a training template; some name another one there. Some labels
+fit two fields ("No.", "Ref."), and many fields have none at all, as on real documents. What carries over from one
+split to the other is where the fields stand.
 """
 
 from random import Random
@@ -12,99 +13,97 @@ FIELDS = ("sender", "recipient", "number", "reference", "date", "due_date", "sub
 _TRAIN: dict[str, dict[str, tuple[str | None, ...]]] = {
     "invoice": {
         "title": ("Invoice", "INVOICE", "Tax Invoice", "Sales Invoice"),
-        "number": ("Invoice no.", "Invoice number", "Invoice #", "Invoice No"),
-        "reference": ("Order no.", "Your order", "PO number", "Reference"),
+        "number": ("Invoice no.", "Invoice number", "Invoice #", "No.", "Ref."),
+        "reference": ("Order no.", "Your order", "PO number", "Reference", "No.", "Ref."),
         "date": ("Invoice date", "Date", "Date of invoice"),
         "due_date": ("Due date", "Payment due", "Due"),
-        "recipient": ("Bill to", "Customer", "Invoice to", None),
+        "recipient": ("Bill to", "Customer", "Invoice to"),
         "delivery": ("Ship to", "Delivery address"),
-        "total": ("Total", "Amount due", "Grand total", "Invoice total"),
+        "total": ("Total", "Amount due", "Grand total", "Total incl. tax"),
     },
     "purchase order": {
         "title": ("Purchase Order", "PURCHASE ORDER", "Order"),
-        "number": ("Order no.", "PO number", "Order number"),
-        "reference": ("Quotation no.", "Your quotation", "Contract no."),
+        "number": ("Order no.", "PO number", "No.", "Ref."),
+        "reference": ("Quotation no.", "Your quotation", "No.", "Ref."),
         "date": ("Order date", "Date"),
         "due_date": ("Delivery date", "Deliver by", "Required by"),
-        "recipient": ("Supplier", "Vendor", None),
+        "recipient": ("Supplier", "Vendor"),
         "delivery": ("Ship to", "Deliver to"),
         "total": ("Order total", "Total", "Total amount"),
     },
     "statement": {
         "title": ("Statement of Account", "STATEMENT", "Account Statement"),
-        "number": ("Statement no.", "Statement number"),
-        "reference": ("Customer no.", "Account no."),
+        "number": ("Statement no.", "No.", "Ref."),
+        "reference": ("Customer no.", "Account no.", "No.", "Ref."),
         "date": ("Statement date", "Date"),
         "due_date": ("Due date", "Payment due"),
-        "recipient": ("Customer", "Account holder", None),
+        "recipient": ("Customer", "Account holder"),
         "delivery": ("Branch", "Site"),
         "total": ("Amount due", "Total due", "Total outstanding"),
     },
     "receipt": {
         "title": ("Receipt", "SALES RECEIPT", None),
         "number": ("Receipt no.", "Receipt #"),
-        "date": ("Date", None),
+        "date": ("Date",),
         "total": ("TOTAL", "Total", "Amount"),
     },
     "letter": {
         "title": ("Payment reminder", "Reminder", "Confirmation of your order"),
-        "number": ("Our reference", "Our ref."),
-        "reference": ("Your reference", "Your ref."),
-        "date": ("Date", None),
+        "number": ("Our reference", "Our ref.", "Ref."),
+        "reference": ("Your reference", "Your ref.", "Ref."),
+        "date": ("Date",),
         "due_date": ("Due date", "Due on"),
-        "recipient": (None,),
         "total": ("Total", "Amount due"),
     },
 }
 _TEST: dict[str, dict[str, tuple[str | None, ...]]] = {
     "invoice": {
         "title": ("Bill", "BILL OF CHARGES", "Account Rendered"),
-        "number": ("Reference", "Document", "Bill ID", "Our file", None),
+        "number": ("Reference", "Document", "Bill ID", "Our file"),
         "reference": ("Client code", "Your sign", "Purchase"),
-        "date": ("Dated", "Day of issue", "Made out on", None),
+        "date": ("Dated", "Day of issue", "Made out on"),
         "due_date": ("Payable by", "Settle before", "Last day of payment"),
-        "recipient": ("Client", "Sold to", "Messrs", None),
+        "recipient": ("Client", "Sold to", "Messrs"),
         "delivery": ("Consignee", "Goods received by"),
-        "total": ("Balance payable", "To pay", "All in all", None),
+        "total": ("Balance payable", "To pay", "All in all"),
     },
     "purchase order": {
         "title": ("Procurement", "REQUEST FOR SUPPLY", "Commission"),
-        "number": ("Reference", "Call-off", "Commission ID", None),
+        "number": ("Reference", "Call-off", "Commission ID"),
         "reference": ("Offer", "Framework", "Your sign"),
-        "date": ("Placed on", "Dated", None),
+        "date": ("Placed on", "Dated"),
         "due_date": ("Wanted until", "Latest arrival"),
-        "recipient": ("Contractor", "Addressed to", None),
+        "recipient": ("Contractor", "Addressed to"),
         "delivery": ("Consignee", "Goods received by"),
-        "total": ("Commission value", "All in all", None),
+        "total": ("Commission value", "All in all"),
     },
     "statement": {
         "title": ("Open Items", "SUMMARY OF CHARGES"),
-        "number": ("Sheet", "Reference", None),
+        "number": ("Sheet", "Reference"),
         "reference": ("Client code", "Ledger"),
-        "date": ("As of", "Compiled on", None),
+        "date": ("As of", "Compiled on"),
         "due_date": ("Settle before", "Last day of payment"),
-        "recipient": ("Client", "In the name of", None),
+        "recipient": ("Client", "In the name of"),
         "delivery": ("Office", "Works"),
-        "total": ("Balance payable", "To settle", None),
+        "total": ("Balance payable", "To settle"),
     },
     "receipt": {
         "title": ("Thank you for your visit", None),
-        "number": ("Ticket", "Slip", None),
-        "date": ("Printed", None),
-        "total": ("TO PAY", "All in all", None),
+        "number": ("Ticket", "Slip"),
+        "date": ("Printed",),
+        "total": ("TO PAY", "All in all"),
     },
     "letter": {
         "title": ("Open balance", "Your commission", "Friendly notice"),
-        "number": ("Sign", "File", None),
+        "number": ("Sign", "File"),
         "reference": ("Yours", "Client code"),
-        "date": ("Dated", None),
+        "date": ("Dated",),
         "due_date": ("Settle before", "Payable by"),
-        "recipient": (None,),
         "total": ("To settle", "Balance payable"),
     },
 }
 _TRAIN_COMMON: dict[str, tuple[str | None, ...]] = {
-    "subtotal": ("Subtotal", "Net amount", "Sum", "Net total"),
+    "subtotal": ("Subtotal", "Net amount", "Sum", "Total excl. tax", "Total"),
     "tax": ("VAT 20%", "VAT 19%", "Sales tax 8.25%", "Tax", "VAT", "Tax 7%"),
     "extra": ("Shipping", "Freight", "Discount"),
     "paid": ("Cash", "Card", "Paid"),
@@ -120,7 +119,7 @@ _TRAIN_COMMON: dict[str, tuple[str | None, ...]] = {
     "carried": ("Carried forward", "Page total"),
 }
 _TEST_COMMON: dict[str, tuple[str | None, ...]] = {
-    "subtotal": ("Before tax", "Goods and services", "Net", None),
+    "subtotal": ("Before tax", "Goods and services", "Net"),
     "tax": ("GST 10%", "MwSt. 19%", "Duty 7.7%", "Levy"),
     "extra": ("Packing", "Rebate", "Handling"),
     "paid": ("Tendered", "Voucher"),
@@ -137,16 +136,24 @@ _TEST_COMMON: dict[str, tuple[str | None, ...]] = {
 }
 
 
+# How often a field stands on a document without a label.
+_UNLABELLED = {
+    "number": 0.3, "reference": 0.3, "date": 0.4, "due_date": 0.2, "recipient": 0.4, "delivery": 0.2, "subtotal": 0.3,
+    "tax": 0.1, "total": 0.2,
+}  # fmt: skip
+
+
 def draw_wording(rng: Random, split: str, kind: str) -> dict[str, str | None]:
     """
-    One company's word for each field of a document of this kind, and a title.
+    One company's word for each field of a document of this kind, `None` for a field without a label, and a title.
 
     Args:
         split: "train" or "test".
         kind: "invoice", "purchase order", "statement", "receipt" or "letter".
     """
     own, common = (_TRAIN, _TRAIN_COMMON) if split == "train" else (_TEST, _TEST_COMMON)
-    return {field: rng.choice(choices) for field, choices in {**common, **own[kind]}.items()}
+    words = {field: rng.choice(choices) for field, choices in {**common, **own[kind]}.items()}
+    return {field: None if rng.random() < _UNLABELLED.get(field, 0) else word for field, word in words.items()}
 
 
 def wordings(split: str, field: str) -> set[str]:
