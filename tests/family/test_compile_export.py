@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from tests.family.members import costly, types, variants
+from tests.family.members import costly, types
 from tests.family.spec import TOKENS, Case, assert_close, gradients, predictions, probe_loss
 
 # Traced with the first; the others have more and fewer documents, longer and shorter ones.
 LENGTHS = [(7, 5), (13, 8), (19, 2, 3), (18,)]
 
 
-@variants()
+@costly()
 def test_torch_export(case: Case) -> None:
     case.skip_unless("export")
     model = case.model(torch.float32)

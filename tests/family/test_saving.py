@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from tests.family.members import heads, types, variant_heads
+from tests.family.members import heads, types, variant_heads, variants
 from tests.family.spec import MASKED_LM, MODEL, SEQUENCE, TOKENS, Case, predictions
 from transformers import AutoConfig
 
@@ -171,6 +171,19 @@ def test_deep_copy_and_pickle(case: Case) -> None:
             value.data_ptr() for value in everything(model).values()
         }
         assert_same_outputs(case, other, model)
+
+
+@variants()
+def test_deep_copy_in_training(case: Case) -> None:
+    """A copy made between two steps, as weight averaging does it, is a model of its own."""
+    model = case.model(attention_probs_dropout_prob=0.1).train()
+    batch = case.batch(model.config)
+    model(**batch).last_hidden_state.sum().backward()
+    other = copy.deepcopy(model)
+    other(**batch).last_hidden_state.sum().backward()
+    name, parameter = next(iter(model.named_parameters()))
+    assert not torch.equal(dict(other.named_parameters())[name].grad, parameter.grad)
+    assert_same_tensors(everything(other), everything(model))
 
 
 @types(MASKED_LM)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from tests.family.members import heads, types, variant_heads, variants
-from tests.family.spec import MASKED_LM, MODEL, QUESTIONS, Case, assert_close, gradients, probe_loss
+from tests.family.spec import MASKED_LM, MODEL, QUESTIONS, TOKENS, Case, assert_close, gradients, probe_loss
 from tests.family.trainer import train
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,12 +101,13 @@ def trained_weights(case: Case, model: Any) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw_torch"])
 @heads(MODEL)
 def test_gradient_accumulation(case: Case, optimizer: str, tmp_path: Path) -> None:
-    """Trainer: 1 x 8 documents, 4 x 2 and 8 x 1 end in the same weights, with the same losses."""
+    """Trainer: 1 x 8 documents and 4 x 2 end in the same weights, with the same losses."""
+    if optimizer != "sgd" and case.head != TOKENS:
+        pytest.skip("one head with Adam is enough")
     expected, losses = train(case, tmp_path, 8, 1, optimizer)
-    for batch_size, accumulation in ((2, 4), (1, 8)):
-        model, accumulated = train(case, tmp_path, batch_size, accumulation, optimizer)
-        assert accumulated == pytest.approx(losses, rel=1e-3)
-        assert_close(trained_weights(case, model), trained_weights(case, expected), 1e-4)
+    model, accumulated = train(case, tmp_path, 2, 4, optimizer)
+    assert accumulated == pytest.approx(losses, rel=1e-3)
+    assert_close(trained_weights(case, model), trained_weights(case, expected), 1e-4)
     moved = Case(case.spec, case.variant, case.head).model(torch.float32)
     assert any(
         not torch.allclose(value, other, atol=1e-3)

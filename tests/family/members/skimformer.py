@@ -69,7 +69,7 @@ SKIMFORMER = ModelSpec(
     hidden_states=lambda config: config.num_hidden_layers + 1,
     attentions=lambda config, batch, length: [(batch, config.num_attention_heads, length, length)],
     processor=lambda: SkimformerProcessor(tiny_tokenizer("wordpiece")),
-    costly_variants=("contextualized",),
+    costly_variants=("value-size", "contextualized"),
     token_limit=lambda config: config.max_position_embeddings if config.skim_input == "position" else None,
     bad_inputs=integer_box_faults("SkimformerProcessor", 1023, BOX_VARIANTS),
 )
