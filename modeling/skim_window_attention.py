@@ -17,7 +17,7 @@ from .encoder_layer import merge_heads, split_heads
 from .global_tokens import GlobalTokens, gather_global, global_probabilities, put_global_rows
 from .layout_embeddings import is_traced
 from .seeded_dropout import draw_seed
-from .skim_attention import skim_probabilities
+from .skim_attention import LayerGradients, skim_probabilities
 from .sparse_attention import (
     BlockTable,
     block_probabilities,
@@ -36,7 +36,7 @@ class SkimWindowPattern(NamedTuple):
     # Plain: [batch, heads, length, length]; kept: [batch, blocks, heads, block, K]; after dropout.
     probabilities: torch.Tensor | None = None
     link: torch.Tensor | None = None
-    returned: list | None = None
+    returned: LayerGradients | None = None
     query: torch.Tensor | None = None
     key: torch.Tensor | None = None
     table: BlockTable | None = None
@@ -105,7 +105,7 @@ class SkimWindowAttention(nn.Module):
         shared: dict[str, Any] = {"table": table, "global_probabilities": global_part, "tokens": tokens}
         if layout.shape[1] > self.recompute_length:
             return SkimWindowPattern(query=query, key=key, dropout=dropout, seed=seed, **shared)
-        returned: list[tuple[torch.Tensor, torch.Tensor]] = []
+        returned = LayerGradients()
         probabilities, link = _KeptBlocks.apply(query, key, table, dropout, seed, returned)
         return SkimWindowPattern(probabilities, link, returned, **shared)
 
@@ -170,7 +170,7 @@ class _KeptBlocks(torch.autograd.Function):
         table: BlockTable,
         dropout: float,
         seed: int,
-        returned: list[tuple[torch.Tensor, torch.Tensor]],
+        returned: LayerGradients,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         batch, heads = query.shape[:2]
         scaling = query.shape[-1] ** -0.5
@@ -189,10 +189,7 @@ class _KeptBlocks(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, _direct: torch.Tensor | None, link: torch.Tensor | None) -> tuple:  # type: ignore[override]
         query, key, probabilities = ctx.saved_tensors
-        # An earlier backward pass for other inputs than these may have left something too: only the latest count.
-        count = 0 if link is None else int(link)
-        returned = ctx.returned[len(ctx.returned) - count :]
-        ctx.returned.clear()
+        returned = ctx.returned.take(link)
         if not returned:
             return None, None, None, None, None, None
         outputs = torch.cat([output for output, _ in returned], -1)
@@ -225,7 +222,7 @@ class _ReadBlocks(torch.autograd.Function):
         link: torch.Tensor,
         value: torch.Tensor,
         table: BlockTable,
-        returned: list[tuple[torch.Tensor, torch.Tensor]],
+        returned: LayerGradients,
     ) -> torch.Tensor:
         value = value.to(probabilities.dtype)
         batch, heads, length, size = value.shape
@@ -244,7 +241,7 @@ class _ReadBlocks(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:  # type: ignore[override]
         probabilities, value = ctx.saved_tensors
         if ctx.needs_input_grad[1]:
-            ctx.returned.append((gradient, value))
+            ctx.returned.leave(gradient, value)
         value_gradient = None
         if ctx.needs_input_grad[2]:
             total = torch.zeros_like(value.transpose(1, 2).contiguous())
