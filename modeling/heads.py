@@ -107,6 +107,15 @@ class EncoderHeadMixin:
 
     config: Any
     loss_function: Any
+    _tied_weights_keys: Any
+
+    def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
+        """As in transformers, but a head's two names for its bias stay one where the embeddings are not tied."""
+        tied = super().get_expanded_tied_weights_keys(all_submodels)  # type: ignore[misc]
+        if all_submodels or tied:
+            return tied
+        keys = self._tied_weights_keys or {}
+        return {name: source for name, source in keys.items() if name.endswith(".bias")}
 
     def masked_lm_output(
         self,
