@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from tests.family.members import heads, variant_heads, variants
+from tests.family.members import heads, types, variant_heads, variants
 from tests.family.spec import (
+    MASKED_LM,
     MODEL,
     QUESTIONS,
     SEQUENCE,
@@ -70,6 +71,14 @@ def test_every_parameter_gets_a_gradient(case: Case) -> None:
     declared = {name for name in sizes if case.zero_gradient(name)}
     assert missing == declared
     assert largest > 0
+
+
+@types(MASKED_LM)
+def test_every_parameter_of_an_untied_head_gets_a_gradient(case: Case) -> None:
+    """Else DistributedDataParallel waits for one that never comes."""
+    model = case.model(tie_word_embeddings=False).train()
+    model(**case.labelled_batch(model.config)).loss.backward()
+    assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
 
 
 @variants()

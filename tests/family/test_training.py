@@ -57,9 +57,10 @@ def test_gradient_checkpointing_keeps_less(case: Case) -> None:
     assert saved(True) < 0.7 * saved(False)
 
 
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @heads()
-def test_resized_embeddings(case: Case, tmp_path: Path) -> None:
-    model = case.model()
+def test_resized_embeddings(case: Case, tied: bool, tmp_path: Path) -> None:
+    model = case.model(tie_word_embeddings=tied)
     size = model.config.vocab_size
     batch = case.labelled_batch(model.config)
     with torch.no_grad():
@@ -71,7 +72,7 @@ def test_resized_embeddings(case: Case, tmp_path: Path) -> None:
         after = model(**batch)
     if case.head == MASKED_LM:
         assert after.logits.shape[-1] == size + 7
-        assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
+        assert (model.get_output_embeddings().weight is model.get_input_embeddings().weight) == tied
         assert model.get_output_embeddings().bias.shape == (size + 7,)
         assert_close(after.logits[..., :size], before.logits)
     else:
