@@ -28,7 +28,7 @@ def make_deal(rng: Random, split: str, kind: str, style: Style, wording: dict[st
     day = date(2019, 1, 1) + timedelta(days=rng.randrange(2400))
     due = day + timedelta(days=rng.choice((7, 10, 14, 21, 28, 30, 45, 60)))
     few = rng.randrange(1, 9)
-    num_rows = few if kind in ("receipt", "letter") or rng.random() < 0.86 else rng.randrange(26, 58)
+    num_rows = few if kind in ("receipt", "letter") or rng.random() < 0.93 else rng.randrange(24, 50)
     rows = []
     for _ in range(num_rows):
         if kind == "receipt":
