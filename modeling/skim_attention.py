@@ -13,46 +13,16 @@ Three exact forms of softmax(q k^T / sqrt(d)) v, in which q, k, the mask and the
 Kept and recomputed draw the same dropout from the same seed.
 """
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
+from .attention_blocks import LayerGradients, RowBlock, drop_probabilities, row_blocks, score_gradient
 from .encoder_layer import merge_heads, split_heads
 from .layout_embeddings import is_traced
-from .seeded_dropout import draw_seed, keep_mask, keep_scale
-
-# Elements of a block of probabilities: what a CPU's cache holds well, what fills a GPU.
-CPU_BLOCK, GPU_BLOCK = 1 << 21, 1 << 28
-
-
-class LayerGradients:
-    """
-    What the layers' backward passes leave for the probabilities that they read.
-
-    No list, because wrappers of layers (FSDP's casts, accelerate's hooks) pass on copies of the lists they find.
-    """
-
-    def __init__(self) -> None:
-        self._left: list[tuple[torch.Tensor, torch.Tensor]] = []
-
-    def leave(self, output_gradient: torch.Tensor, value: torch.Tensor) -> None:
-        """A layer's `[batch, heads, length, head_size]` each."""
-        self._left.append((output_gradient, value))
-
-    def take(self, link: torch.Tensor | None) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """
-        What the layers of this backward pass left, as many as `link` counts, None for none. An earlier pass, for other
-        inputs than the probabilities', may have left something too, which is dropped.
-        """
-        count = 0 if link is None else int(link)
-        if count > len(self._left):
-            raise RuntimeError(f"{count} layers read the attention but {len(self._left)} left their gradients.")
-        latest = self._left[len(self._left) - count :]
-        self._left.clear()
-        return latest
+from .seeded_dropout import draw_seed
 
 
 class SkimPattern(NamedTuple):
@@ -173,39 +143,6 @@ def _fused_attention(
     return output[..., : value.shape[-1]]
 
 
-class _Block(NamedTuple):
-    documents: slice
-    rows: slice
-    number: int
-
-
-def _blocks(query: torch.Tensor) -> Iterator[_Block]:
-    """The blocks of the probabilities: several documents, one, or some rows of one, with all their keys."""
-    batch, heads, length, _ = query.shape
-    budget = CPU_BLOCK if query.device.type == "cpu" else GPU_BLOCK
-    documents = max(1, budget // (heads * length * length))
-    rows = max(1, min(length, budget // (documents * heads * length)))
-    starts = [(document, row) for document in range(0, batch, documents) for row in range(0, length, rows)]
-    for number, (document, row) in enumerate(starts):
-        yield _Block(slice(document, min(document + documents, batch)), slice(row, min(row + rows, length)), number)
-
-
-def _drop(probabilities: torch.Tensor, rate: float, seed: int, number: int) -> torch.Tensor:
-    if not rate:
-        return probabilities
-    keep = keep_mask(tuple(probabilities.shape), rate, seed + number, probabilities.device)
-    return (probabilities * keep).mul_(keep_scale(rate))
-
-
-def _score_gradient(clean: torch.Tensor, dropped: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    """
-    The gradient of the scores from that of the dropped-out probabilities: through dropout and softmax at once,
-    A' * dA' - A * sum(A' * dA').
-    """
-    product = gradient * dropped
-    return product.addcmul_(clean, product.sum(-1, keepdim=True), value=-1)
-
-
 class _KeptProbabilities(torch.autograd.Function):
     """Probabilities after dropout, with a scalar whose gradient counts the layers that have left theirs."""
 
@@ -220,9 +157,9 @@ class _KeptProbabilities(torch.autograd.Function):
         returned: LayerGradients,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         probabilities = query.new_empty(*query.shape[:3], query.shape[2])
-        for block in _blocks(query):
+        for block in row_blocks(query):
             clean = _clean_block(query, key, mask, block)
-            probabilities[block.documents, :, block.rows] = _drop(clean, dropout, seed, block.number)
+            probabilities[block.documents, :, block.rows] = drop_probabilities(clean, dropout, seed, block.number)
         ctx.save_for_backward(query, key, mask, probabilities)
         ctx.dropout, ctx.returned = dropout, returned
         ctx.set_materialize_grads(False)
@@ -237,19 +174,19 @@ class _KeptProbabilities(torch.autograd.Function):
         if direct is None and not returned:
             return None, None, None, None, None, None
         query_gradient, key_gradient = torch.empty_like(query), torch.zeros_like(key)
-        for block in _blocks(query):
+        for block in row_blocks(query):
             documents, rows, _ = block
             dropped = probabilities[documents, :, rows]
             gradient = _gathered_gradient(direct, returned, block)
             clean = _clean_block(query, key, mask, block) if ctx.dropout else dropped
-            scores = _score_gradient(clean, dropped, gradient).to(query.dtype).mul_(scale)
+            scores = score_gradient(clean, dropped, gradient).to(query.dtype).mul_(scale)
             query_gradient[documents, :, rows] = scores @ key[documents]
             key_gradient[documents] += scores.transpose(-1, -2) @ query[documents, :, rows]
         return query_gradient, key_gradient, None, None, None, None
 
 
 def _gathered_gradient(
-    direct: torch.Tensor | None, returned: list[tuple[torch.Tensor, torch.Tensor]], block: _Block
+    direct: torch.Tensor | None, returned: list[tuple[torch.Tensor, torch.Tensor]], block: RowBlock
 ) -> torch.Tensor:
     """A block of dA: what the layers left, sum of dO v^T as one product, and what came for A itself."""
     if not returned:
@@ -302,8 +239,8 @@ class _RecomputedAttention(torch.autograd.Function):
     ) -> torch.Tensor:
         value = value.to(query.dtype)
         output = value.new_empty(value.shape)
-        for block in _blocks(query):
-            dropped = _drop(_clean_block(query, key, mask, block), dropout, seed, block.number)
+        for block in row_blocks(query):
+            dropped = drop_probabilities(_clean_block(query, key, mask, block), dropout, seed, block.number)
             output[block.documents, :, block.rows] = dropped @ value[block.documents]
         ctx.save_for_backward(query, key, value, mask)
         ctx.dropout, ctx.seed = dropout, seed
@@ -316,18 +253,18 @@ class _RecomputedAttention(torch.autograd.Function):
         scale = query.shape[-1] ** -0.5
         query_gradient, key_gradient = torch.empty_like(query), torch.zeros_like(key)
         value_gradient = torch.zeros_like(value)
-        for block in _blocks(query):
+        for block in row_blocks(query):
             documents, rows, number = block
             clean = _clean_block(query, key, mask, block)
-            dropped = _drop(clean, ctx.dropout, ctx.seed, number)
+            dropped = drop_probabilities(clean, ctx.dropout, ctx.seed, number)
             value_gradient[documents] += dropped.transpose(-1, -2) @ gradient[documents, :, rows]
             probability_gradient = gradient[documents, :, rows] @ value[documents].transpose(-1, -2)
-            scores = _score_gradient(clean, dropped, probability_gradient).to(query.dtype).mul_(scale)
+            scores = score_gradient(clean, dropped, probability_gradient).to(query.dtype).mul_(scale)
             query_gradient[documents, :, rows] = scores @ key[documents]
             key_gradient[documents] += scores.transpose(-1, -2) @ query[documents, :, rows]
         return query_gradient, key_gradient, value_gradient, None, None, None
 
 
-def _clean_block(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, block: _Block) -> torch.Tensor:
+def _clean_block(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, block: RowBlock) -> torch.Tensor:
     mask = None if mask is None else mask[block.documents]
     return skim_probabilities(query[block.documents, :, block.rows], key[block.documents], mask)

@@ -13,11 +13,12 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
+from .attention_blocks import LayerGradients
 from .encoder_layer import merge_heads, split_heads
 from .global_tokens import GlobalTokens, gather_global, global_probabilities, put_global_rows
 from .layout_embeddings import is_traced
 from .seeded_dropout import draw_seed
-from .skim_attention import LayerGradients, skim_probabilities
+from .skim_attention import skim_probabilities
 from .sparse_attention import (
     BlockTable,
     block_probabilities,

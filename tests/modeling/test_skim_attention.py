@@ -8,7 +8,7 @@ from accelerate.utils import send_to_device
 from tests.modeling.skim_inputs import FORMS, HEADS, attention, backward, key_mask, layout, read_layers, reading
 from torch.utils._pytree import tree_map
 
-from broadsheet.modeling import skim_attention
+from broadsheet.modeling import attention_blocks
 from broadsheet.modeling.skim_attention import LayerGradients, SkimPattern, read_pattern, skim_probabilities
 
 LENGTHS = [1, 2, 63]
@@ -18,7 +18,7 @@ BLOCKS = {"row": 1, "rows": HEADS * 63 * 5, "documents": 2 * HEADS * 63 * 63, "a
 
 @pytest.fixture(params=BLOCKS.values(), ids=BLOCKS.keys())
 def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(skim_attention, "CPU_BLOCK", request.param)
+    monkeypatch.setattr(attention_blocks, "CPU_BLOCK", request.param)
     return request.param
 
 
@@ -56,7 +56,7 @@ def test_forms_agree(form: str, length: int, masked: bool, block: int) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("length", [2, 5])
 def test_gradcheck(form: str, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skim_attention, "CPU_BLOCK", HEADS * length * 2)
+    monkeypatch.setattr(attention_blocks, "CPU_BLOCK", HEADS * length * 2)
     module, mask = attention(form), key_mask(2, length)
 
     def function(layout: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests.modeling.skim_inputs import HEADS, attention, backward, key_mask, layout, read_layers, reading
 
-from broadsheet.modeling import skim_attention
+from broadsheet.modeling import attention_blocks, skim_attention
 from broadsheet.modeling.encoder_layer import split_heads
 from broadsheet.modeling.seeded_dropout import keep_mask, keep_scale
 from broadsheet.modeling.skim_attention import read_pattern, skim_probabilities
@@ -16,14 +16,14 @@ BLOCKS = {"row": 1, "rows": HEADS * 11 * 4, "documents": 2 * HEADS * 11 * 11, "a
 
 @pytest.fixture(params=BLOCKS.values(), ids=BLOCKS.keys(), autouse=True)
 def _block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skim_attention, "CPU_BLOCK", request.param)
+    monkeypatch.setattr(attention_blocks, "CPU_BLOCK", request.param)
     monkeypatch.setattr(skim_attention, "draw_seed", lambda: SEED)
 
 
 def kept_elements(batch: int, length: int) -> torch.Tensor:
     """What the blocks' seeds keep, `[batch, heads, length, length]`, times the scale."""
     kept = torch.full((batch, HEADS, length, length), torch.nan, dtype=torch.float64)
-    for block in skim_attention._blocks(torch.empty(batch, HEADS, length, 5)):
+    for block in attention_blocks.row_blocks(torch.empty(batch, HEADS, length, 5)):
         part = kept[block.documents, :, block.rows]
         part.copy_(keep_mask(tuple(part.shape), RATE, SEED + block.number))
     return kept * keep_scale(RATE)
