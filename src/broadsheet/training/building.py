@@ -8,28 +8,33 @@ from typing import Any
 from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoProcessor, AutoTokenizer, PreTrainedConfig
 
-from broadsheet.registration import MODELS
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.training.arguments import ModelArguments, parse_settings
-from broadsheet.training.tasks import Task
+from broadsheet.training.baselines import BASELINES, TRAINABLE, position_settings
 from broadsheet.training.tokenizer import train_tokenizer
 
 
 def build(
-    model: ModelArguments, task: Task, labels: list[str], training_words: Iterable[list[str]], checkpoint: str | None
+    model: ModelArguments,
+    task: Any,
+    labels: list[str],
+    training_words: Iterable[list[str]],
+    checkpoint: str | None,
+    max_length: int | None = None,
 ) -> tuple[Any, Any]:
     """
     The model and its processor.
 
     Args:
         model: what to start from.
-        task: what the model is for.
-        labels: the label names of the data.
+        task: what the model is for: its name and the Auto class of its models (a `Task`, or `MaskedLM`).
+        labels: the label names of the data; none for masked LM.
         training_words: the words of each training document, to train a tokenizer on where none is given.
         checkpoint: the checkpoint of this run to continue from; it decides everything.
+        max_length: tokens of a window, which a new model of learned positions must reach; its default when None.
 
     Raises:
-        InputError: where the arguments name no model, two models, or a model outside the family or for other labels.
+        InputError: where the arguments name no model, two models, an unknown model, or one for other labels.
     """
     if checkpoint is not None:
         return load(checkpoint, task)
@@ -37,9 +42,9 @@ def build(
         if model.model_type is None:
             raise InputError(
                 "There is no model; set --model_name_or_path to a checkpoint, or --model_type to build one "
-                f"({', '.join(MODELS)})."
+                f"({', '.join(TRAINABLE)})."
             )
-        return _build_new(model, task, labels, training_words)
+        return _build_new(model, task, labels, training_words, max_length)
     config = load_config(model.model_name_or_path)
     if model.model_type not in (None, config.model_type):
         raise InputError(
@@ -56,20 +61,20 @@ def build(
             f"The head of {model.model_name_or_path} was trained for the labels {', '.join(known)}, but the data has "
             f"{', '.join(labels)}; set --new_head to train a new head."
         )
-    network = task.auto_model.from_pretrained(  # type: ignore[attr-defined]
+    network = task.auto_model.from_pretrained(
         model.model_name_or_path, ignore_mismatched_sizes=replace, **_label_settings(labels)
     )
-    processor = load_processor(model.model_name_or_path)
+    processor = load_processor(model.model_name_or_path, config.model_type)
     _configure(processor, model, labels)
     return network, processor
 
 
-def load(path: str, task: Task) -> tuple[Any, Any]:
+def load(path: str, task: Any) -> tuple[Any, Any]:
     """
     A model saved by a run, and its processor.
 
     Raises:
-        InputError: where it is no checkpoint of the family with a head for the task.
+        InputError: where it is no checkpoint of a known model with a head for the task.
     """
     config = load_config(path)
     suffix = _head_suffix(task)
@@ -78,11 +83,11 @@ def load(path: str, task: Task) -> tuple[Any, Any]:
             f"{path} holds {', '.join(config.architectures or ['no model'])}, not a model for "
             f"{task.name.replace('_', ' ')}; fine-tune it for the task first."
         )
-    return task.auto_model.from_pretrained(path), load_processor(path)  # type: ignore[attr-defined]
+    return task.auto_model.from_pretrained(path), load_processor(path, config.model_type)
 
 
 def load_config(path: str) -> PreTrainedConfig:
-    """The configuration of a checkpoint. Raises `InputError` where there is none, or of a model outside the family."""
+    """The configuration of a checkpoint. Raises `InputError` where there is none, or of an unknown model."""
     try:
         config = AutoConfig.from_pretrained(path)
     except (OSError, ValueError, StrictDataclassError) as error:
@@ -90,28 +95,28 @@ def load_config(path: str) -> PreTrainedConfig:
         raise InputError(
             f"{path} holds no configuration that can be read ({reason[:300]}); name the folder of a saved model."
         ) from None
-    if config.model_type not in MODELS:
-        raise InputError(
-            f"{path} is a {config.model_type} model; this command takes the family's: {', '.join(MODELS)}."
-        )
+    if config.model_type not in TRAINABLE:
+        raise InputError(f"{path} is a {config.model_type} model; this command takes {', '.join(TRAINABLE)}.")
     return config
 
 
-def load_processor(path: str) -> Any:
-    """The processor saved with a checkpoint. Raises `InputError` where there is none."""
+def load_processor(path: str, model_type: str) -> Any:
+    """The processor saved with a checkpoint of that model type. Raises `InputError` where there is none."""
     if os.path.isdir(path) and not os.path.isfile(os.path.join(path, "processor_config.json")):
         raise InputError(
             f"{path} has no processor_config.json; save the model's processor there with processor.save_pretrained."
         )
-    return AutoProcessor.from_pretrained(path)
+    # The baselines are transformers' own models, whose configs lead AutoProcessor elsewhere.
+    loader = BASELINES[model_type].processor if model_type in BASELINES else AutoProcessor
+    return loader.from_pretrained(path)
 
 
 def _build_new(
-    model: ModelArguments, task: Task, labels: list[str], training_words: Iterable[list[str]]
+    model: ModelArguments, task: Any, labels: list[str], training_words: Iterable[list[str]], max_length: int | None
 ) -> tuple[Any, Any]:
-    if model.model_type not in MODELS:
-        raise InputError(f"There is no model type {model.model_type!r}; the family has {', '.join(MODELS)}.")
-    member = MODELS[model.model_type]
+    if model.model_type not in TRAINABLE:
+        raise InputError(f"There is no model type {model.model_type!r}; choose one of {', '.join(TRAINABLE)}.")
+    member = TRAINABLE[model.model_type]
     if model.tokenizer_name is None:
         tokenizer: Any = train_tokenizer(
             (" ".join(words) for words in training_words), vocab_size=model.tokenizer_vocab_size
@@ -129,27 +134,32 @@ def _build_new(
     for setting in settings:
         if setting not in known:
             raise InputError(f"The configuration of {model.model_type} has no setting {setting!r}.")
+    given = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **_label_settings(labels)}
+    if max_length is not None:
+        given |= position_settings(model.model_type, max_length, tokenizer.pad_token_id)
     try:
-        vocabulary = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
-        config = member.config(**{**vocabulary, **_label_settings(labels), **settings})
+        config = member.config(**{**given, **settings})
     except (StrictDataclassError, ValueError, TypeError) as error:
         reason = " ".join(str(error.__cause__ or error).split())
         raise InputError(f"The settings of the new model do not fit: {reason}") from None
-    network = task.auto_model.from_config(config)  # type: ignore[attr-defined]
+    network = task.auto_model.from_config(config)
     processor = member.processor(tokenizer)
     _configure(processor, model, labels)
     return network, processor
 
 
 def _label_settings(labels: list[str]) -> dict[str, Any]:
+    if not labels:
+        return {}
     return {"id2label": dict(enumerate(labels)), "label2id": {name: index for index, name in enumerate(labels)}}
 
 
 def _configure(processor: Any, model: ModelArguments, labels: list[str]) -> None:
-    processor.id2label = dict(enumerate(labels))
+    processor.id2label = dict(enumerate(labels)) or None
     if model.subword_boxes is not None:
         processor.subword_boxes = model.subword_boxes
 
 
-def _head_suffix(task: Task) -> str:
-    return "".join(part.capitalize() for part in f"for_{task.name}".split("_"))
+def _head_suffix(task: Any) -> str:
+    # ForTokenClassification, ForMaskedLM.
+    return "For" + "".join(part.capitalize() for part in task.name.split("_")).replace("Lm", "LM")

@@ -1,0 +1,74 @@
+"""The model card that a pre-training run leaves beside its model."""
+
+from typing import Any
+
+import yaml
+
+_TEXT = """# {title}
+
+A `{model_type}` model pre-trained by masked language modelling on `{dataset}` {start}. {parameters:,} parameters.
+
+## Use
+
+```python
+import broadsheet
+from transformers import AutoModelForMaskedLM, AutoProcessor
+
+model = AutoModelForMaskedLM.from_pretrained("{path}")
+processor = AutoProcessor.from_pretrained("{path}")
+```
+
+To fine-tune it: `broadsheet finetune RECIPE --model_name_or_path {path}`.
+
+## Results
+
+{results}
+
+Perplexity is the exponential of the mean loss of the hidden tokens, all alike; intervals are bootstrap intervals over
+documents. The hidden tokens are the same for every model with this tokenizer and mask seed {mask_seed}.
+
+## Training
+
+| | |
+|---|---|
+{training}
+"""
+
+
+def pretraining_card(results: dict[str, Any]) -> str:
+    """A README.md with the front matter of the Hub, from the content of results.json."""
+    data, budget, masking = results["data"], results["budget"], results["masking"]
+    front = {
+        "library_name": "transformers",
+        "tags": ["broadsheet", results["model_type"], "masked-lm", "document-understanding"],
+        "pipeline_tag": "fill-mask",
+    }
+    rows = ["| split | perplexity | interval | documents | tokens predicted |", "|---|---|---|---|---|"]
+    for name, metrics in results["metrics"].items():
+        interval = metrics["interval"]
+        between = "{:.2f} to {:.2f}".format(*interval["perplexity"]) if interval else ""
+        rows.append(
+            f"| {name} | {metrics['perplexity']:.2f} | {between} | {metrics['documents']} | {metrics['tokens']} |"
+        )
+    sizes = data["splits"]
+    training = {
+        "data": ", ".join(f"{part['documents']} {name} documents" for name, part in sizes.items()),
+        "windows": f"{sizes['train']['windows']:,} of at most {data['max_length']} tokens, within each {data['unit']}",
+        "hidden": f"{masking['probability']:.0%} of the {'words' if masking['whole_words'] else 'tokens'}",
+        "steps": f"{budget['steps']} of {budget['batch_size']} windows ({budget['epochs']:.2f} epochs)",
+        "learning rate": f"{budget['learning_rate']:g}, {budget['schedule']}, weight decay {budget['weight_decay']:g}",
+        "seed": results["seeds"]["training"],
+        "wall time": f"{results['wall_time_s'] / 60:.1f} min on {results['environment']['device']}",
+    }
+    text = _TEXT.format(
+        title=results["name"],
+        model_type=results["model_type"],
+        dataset=data["name"],
+        start=f"from `{results['start']}`" if results["start"] else "from scratch",
+        parameters=results["parameters"],
+        path=results["name"],
+        results="\n".join(rows) if results["metrics"] else "None were measured: there was no held-out data.",
+        mask_seed=results["seeds"]["masks"],
+        training="\n".join(f"| {key} | {value} |" for key, value in training.items()),
+    )
+    return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{text}"
