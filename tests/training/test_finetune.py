@@ -194,12 +194,12 @@ def test_output_folder(arguments, tmp_path):
 
 
 def test_models_that_do_not_fit(arguments, tmp_path):
-    (tmp_path / "bert").mkdir()
-    (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "gpt2").mkdir()
+    (tmp_path / "gpt2" / "config.json").write_text('{"model_type": "gpt2"}')
     for changes, message in (
         ({"model_type": None}, "There is no model; set --model_name_or_path"),
-        ({"model_type": "skimmer"}, "no model type 'skimmer'; the family has skimformer"),
-        ({"model_name_or_path": tmp_path / "bert", "model_type": None}, "is a bert model; .* skimformer"),
+        ({"model_type": "skimmer"}, "no model type 'skimmer'; .* skimformer"),
+        ({"model_name_or_path": tmp_path / "gpt2", "model_type": None}, "is a gpt2 model; .* skimformer"),
         ({"model_name_or_path": tmp_path / "nowhere"}, "nowhere holds no configuration"),
         ({"config_overrides": "hidden=4"}, "The configuration of skimformer has no setting 'hidden'"),
         ({"config_overrides": "hidden_size=30,num_attention_heads=4"}, "hidden_size=30 is no multiple"),

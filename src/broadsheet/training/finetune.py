@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from transformers import EarlyStoppingCallback, set_seed
 
 from broadsheet.tokenization.collation import LayoutDataCollator
@@ -164,6 +163,7 @@ def finetune(
             "token_dropout": run.token_dropout,
             "box_augmentation": run.box_augmentation,
             "training_loss": trained.training_loss,
+            "resumed_from": checkpoint and os.path.basename(checkpoint),
             "training_time_s": round(trained.metrics.get("train_runtime", 0.0), 1),
         },
         "seeds": {"training": training.seed, "data": training.data_seed, "bootstrap": training.seed},
@@ -210,5 +210,4 @@ def _report(results: dict[str, Any], task: Task, output_dir: str) -> None:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", torch.get_num_threads())))
     main()

@@ -86,7 +86,7 @@ def prepare_output_dir(output_dir: str, overwrite: bool, resume: str | None) -> 
                 f"The output folder {output_dir} is not empty; set --resume_from_checkpoint auto to continue its run, "
                 "--overwrite to replace it, or another --output_dir."
             )
-        for folder in _checkpoints(output_dir):
+        for folder in _checkpoints(output_dir) if is_main_process() else []:
             shutil.rmtree(folder)
     os.makedirs(output_dir, exist_ok=True)
     return None
