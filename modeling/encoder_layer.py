@@ -46,7 +46,10 @@ class Attention(nn.Module):
 
     def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         """`[batch, length, hidden]` -> `[batch, length, hidden]`; further arguments go to the attention."""
-        return self.output(self.self(hidden_states, *args, **kwargs), hidden_states)
+        attended = self.self(hidden_states, *args, **kwargs)
+        # An attention may return its probabilities too, for whoever records them.
+        attended = attended[0] if isinstance(attended, tuple) else attended
+        return self.output(attended, hidden_states)
 
 
 class EncoderLayer(GradientCheckpointingLayer):

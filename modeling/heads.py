@@ -82,6 +82,21 @@ class RobertaMaskedLMHead(nn.Module):
         return self.decoder(self.layer_norm(nn.functional.gelu(self.dense(hidden_states))))
 
 
+class RobertaClassificationHead(nn.Module):
+    """RoBERTa's head for documents, `classifier`: dropout, dense, tanh, dropout, linear, on the first token."""
+
+    def __init__(self, config: Any):
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dropout = classifier_dropout(config)
+        self.out_proj = nn.Linear(config.hidden_size, config.num_labels)
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """`[batch, length, hidden]` -> `[batch, num_labels]`."""
+        first = torch.tanh(self.dense(self.dropout(hidden_states[:, 0])))
+        return self.out_proj(self.dropout(first))
+
+
 def init_heads(module: nn.Module) -> None:
     """Initialise what `PreTrainedModel._init_weights` does not know: the bias of the masked LM heads."""
     if isinstance(module, (BertPredictions, RobertaMaskedLMHead)):

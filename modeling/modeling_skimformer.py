@@ -27,9 +27,9 @@ from .heads import (
     init_heads,
     linear_classifier,
 )
-from .layout_embeddings import LayoutEmbeddings, PositionEmbeddings, check_bbox, is_traced
+from .layout_embeddings import LayoutEmbeddings, PositionEmbeddings, check_bbox
 from .skim_attention import SkimAttention, SkimValues
-from .token_inputs import check_token_inputs
+from .token_inputs import check_token_inputs, key_mask
 from .warm_start import WarmStartModelMixin
 
 
@@ -215,7 +215,7 @@ class SkimformerModel(SkimformerPreTrainedModel):
             layout = self.layout_encoder(layout, mask)
         pattern = self.skim_attention(
             layout,
-            _key_mask(attention_mask),
+            key_mask(attention_mask),
             plain=self.config._attn_implementation == "eager",
             keep=bool(kwargs.get("output_attentions", self.config.output_attentions)),
         )
@@ -232,13 +232,6 @@ class SkimformerModel(SkimformerPreTrainedModel):
             bbox = torch.zeros(*input_shape, 4, dtype=torch.long, device=self.device)
         check_bbox(bbox, input_shape, self.config.max_2d_position_embeddings, "SkimformerProcessor")
         return self.layout_embeddings(bbox)
-
-
-def _key_mask(attention_mask: torch.Tensor | None) -> torch.Tensor | None:
-    """`[batch, length]` -> bool `[batch, 1, 1, length]`, or None where nothing is masked."""
-    if attention_mask is None or (not is_traced() and bool(attention_mask.all())):
-        return None
-    return attention_mask.bool()[:, None, None, :]
 
 
 class SkimformerForMaskedLM(SkimformerPreTrainedModel):

@@ -1,4 +1,4 @@
-"""What every encoder of the family checks of its token inputs before it computes."""
+"""What every encoder of the family does with its token inputs before it computes: checks, and the mask of keys."""
 
 import torch
 
@@ -58,3 +58,53 @@ def check_token_inputs(
                 f"{remedies[name]}."
             )
     return shape
+
+
+# Boxes in units of the page's height: the end of a stack of so many pages. Pixels and points are larger.
+LARGEST_HEIGHT = 100
+
+
+def check_float_bbox(bbox: torch.Tensor | None, input_shape: torch.Size, processor: str) -> torch.Tensor:
+    """
+    Refuse boxes that are not in units of the page's height.
+
+    Args:
+        bbox: float `[batch, length, 4]` as (x0, y0, x1, y1), x and y divided by the height of the page.
+        input_shape: (batch, length) of the tokens.
+        processor: the processor that makes such boxes, for the message.
+
+    Returns:
+        The boxes, in float32 at least.
+
+    Raises:
+        ValueError: naming the first box at fault, and the remedy.
+    """
+    remedy = f"let {processor}(text=words, boxes=boxes, page_sizes=page_sizes) make it"
+    if bbox is None:
+        raise ValueError(f"bbox is missing: pass bbox [batch, length, 4] as (x0, y0, x1, y1), or {remedy}.")
+    if bbox.shape != (*input_shape, 4):
+        raise ValueError(
+            f"bbox has the shape {list(bbox.shape)} but the tokens need {[*input_shape, 4]}; pad it like input_ids, "
+            f"or {remedy}."
+        )
+    if bbox.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"bbox has the dtype {bbox.dtype}; this model needs float32 boxes: {remedy}.")
+    if is_traced():
+        return bbox
+    faulty = ~torch.isfinite(bbox).all(-1) | (bbox < 0).any(-1) | (bbox > LARGEST_HEIGHT).any(-1)
+    faulty |= (bbox[..., 2:] < bbox[..., :2]).any(-1)
+    if faulty.any():
+        row, token = (int(index) for index in faulty.nonzero()[0])
+        raise ValueError(
+            f"The box {bbox[row, token].tolist()} of token {token} in row {row} is outside 0..{LARGEST_HEIGHT} page "
+            f"heights, not finite or has swapped corners; pass boxes in page units and page_sizes to {processor}, "
+            "which scales them."
+        )
+    return bbox
+
+
+def key_mask(attention_mask: torch.Tensor | None) -> torch.Tensor | None:
+    """`[batch, length]` -> bool `[batch, 1, 1, length]`, or None where nothing is masked."""
+    if attention_mask is None or (not is_traced() and bool(attention_mask.all())):
+        return None
+    return attention_mask.bool()[:, None, None, :]

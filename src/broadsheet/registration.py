@@ -16,8 +16,16 @@ from transformers import (
     ProcessorMixin,
 )
 
+from broadsheet.modeling.configuration_lambert import LambertConfig
 from broadsheet.modeling.configuration_long_skimformer import LongSkimformerConfig
 from broadsheet.modeling.configuration_skimformer import SkimformerConfig
+from broadsheet.modeling.modeling_lambert import (
+    LambertForMaskedLM,
+    LambertForQuestionAnswering,
+    LambertForSequenceClassification,
+    LambertForTokenClassification,
+    LambertModel,
+)
 from broadsheet.modeling.modeling_long_skimformer import (
     LongSkimformerForMaskedLM,
     LongSkimformerForQuestionAnswering,
@@ -32,6 +40,7 @@ from broadsheet.modeling.modeling_skimformer import (
     SkimformerForTokenClassification,
     SkimformerModel,
 )
+from broadsheet.tokenization.processing_lambert import LambertProcessor
 from broadsheet.tokenization.processing_skimformer import SkimformerProcessor
 
 
@@ -54,6 +63,18 @@ MODELS: dict[str, FamilyMember] = {
             AutoModelForSequenceClassification: SkimformerForSequenceClassification,
             AutoModelForQuestionAnswering: SkimformerForQuestionAnswering,
             AutoModelForDocumentQuestionAnswering: SkimformerForQuestionAnswering,
+        },
+    ),
+    "lambert": FamilyMember(
+        LambertConfig,
+        LambertProcessor,
+        {
+            AutoModel: LambertModel,
+            AutoModelForMaskedLM: LambertForMaskedLM,
+            AutoModelForTokenClassification: LambertForTokenClassification,
+            AutoModelForSequenceClassification: LambertForSequenceClassification,
+            AutoModelForQuestionAnswering: LambertForQuestionAnswering,
+            AutoModelForDocumentQuestionAnswering: LambertForQuestionAnswering,
         },
     ),
     "long_skimformer": FamilyMember(

@@ -31,6 +31,22 @@ def integer_box_faults(processor: str, largest: int, variants: tuple[str, ...] |
     )
 
 
+def float_box_faults(processor: str, largest: int) -> tuple[BadInput, ...]:
+    """The faults of `bbox` that every model with float boxes 0..largest refuses, naming `processor` as the remedy."""
+    box = ("box", "token 2", "row 1", processor)
+    return (
+        BadInput("no bbox", lambda batch: batch.pop("bbox"), ("bbox is missing", processor)),
+        BadInput("a short bbox", _bbox(lambda bbox: bbox[:, :-1]), ("shape", "pad", processor)),
+        BadInput("integer boxes", _bbox(lambda bbox: bbox.long()), ("int64", "float32", processor)),
+        BadInput("half precision boxes", _bbox(lambda bbox: bbox.half()), ("float16", "float32", processor)),
+        BadInput("a box in pixels", _box([0, 0, largest + 1, 9]), (*box, str(largest + 1))),
+        BadInput("a negative box", _box([-1, 0, 5, 9]), (*box, "-1")),
+        BadInput("swapped corners", _box([5, 0, 4, 9]), (*box, "swapped")),
+        BadInput("a box that is not a number", _box([0, float("nan"), 4, 9]), (*box, "finite")),
+        BadInput("an endless box", _box([0, 0, 4, float("inf")]), (*box, "finite")),
+    )
+
+
 def _bbox(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Batch], None]:
     def spoil(batch: Batch) -> None:
         batch["bbox"] = change(batch["bbox"])
@@ -38,9 +54,9 @@ def _bbox(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Batch], N
     return spoil
 
 
-def _box(box: list[int]) -> Callable[[Batch], None]:
+def _box(box: list[float]) -> Callable[[Batch], None]:
     def spoil(batch: Batch) -> None:
         batch["bbox"] = batch["bbox"].clone()
-        batch["bbox"][1, 2] = torch.tensor(box)
+        batch["bbox"][1, 2] = torch.tensor(box, dtype=batch["bbox"].dtype)
 
     return spoil

@@ -1,11 +1,12 @@
 """The members of the family, and the cases that the common tests run on."""
 
 import pytest
+from tests.family.members.lambert import LAMBERT
 from tests.family.members.long_skimformer import LONG_SKIMFORMER
 from tests.family.members.skimformer import SKIMFORMER
 from tests.family.spec import MODEL, Case, ModelSpec
 
-MEMBERS: tuple[ModelSpec, ...] = (SKIMFORMER, LONG_SKIMFORMER)
+MEMBERS: tuple[ModelSpec, ...] = (SKIMFORMER, LONG_SKIMFORMER, LAMBERT)
 
 
 def variants() -> pytest.MarkDecorator:

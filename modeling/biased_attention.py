@@ -1,0 +1,179 @@
+"""
+Exact attention with an additive bias that all layers share.
+
+Under autograd alone a bias that needs a gradient sends torch's fused kernel to its slow form, and every layer makes a
+gradient of the bias's size. Here nothing of size length x length is kept but the bias, and the layers add what they
+have for it into one tensor.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+
+from .attention_blocks import RowBlock, drop_probabilities, row_blocks, score_gradient
+
+
+class BiasGradient:
+    """The sum of what the layers' backward passes have for a shared bias. No tensor, so that nothing copies it."""
+
+    def __init__(self) -> None:
+        self._sum: torch.Tensor | None = None
+
+    def add(self, block: RowBlock, scores: torch.Tensor, like: torch.Tensor) -> None:
+        """Add the gradient of a block's scores, summed over documents where these share the bias `like`."""
+        if self._sum is None:
+            self._sum = torch.zeros_like(like)
+        if like.shape[0] == 1:
+            self._sum[:, :, block.rows] += scores.sum(0, keepdim=True)
+        else:
+            self._sum[block.documents, :, block.rows] += scores
+
+    def take(self) -> torch.Tensor | None:
+        """The sum, given away."""
+        total, self._sum = self._sum, None
+        return total
+
+
+class SharedBias(NamedTuple):
+    """
+    A bias as the layers get it.
+
+    Attributes:
+        bias: `[batch or 1, heads, length, length]`, cut off from the graph.
+        link: scalar that ties the layers to the bias in the graph; None where it needs no gradient.
+        gradient: where the layers leave what they have for it.
+    """
+
+    bias: torch.Tensor
+    link: torch.Tensor | None
+    gradient: BiasGradient | None
+
+
+def share_bias(bias: torch.Tensor) -> SharedBias:
+    """Prepare a bias for the layers of one forward pass."""
+    if not (bias.requires_grad and torch.is_grad_enabled()):
+        return SharedBias(bias.detach(), None, None)
+    gradient = BiasGradient()
+    return SharedBias(bias.detach(), _Link.apply(bias, gradient), gradient)
+
+
+def biased_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    shared: SharedBias,
+    mask: torch.Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+    seed: int = 0,
+) -> torch.Tensor:
+    """
+    softmax(q k^T * scaling + bias) v.
+
+    Args:
+        query: `[batch, heads, length, head_size]`; key and value likewise.
+        shared: the bias.
+        mask: bool `[batch, 1, 1, length]`, True for the tokens that may be attended to; None for all.
+        scaling: factor of the products.
+        dropout: share of the probabilities that is dropped; 0 outside training.
+        seed: what the dropout is drawn from.
+
+    Returns:
+        `[batch, heads, length, head_size]`.
+    """
+    if not dropout and shared.link is None:
+        bias = shared.bias.to(query.dtype)
+        if mask is not None:
+            bias = bias.masked_fill(~mask, torch.finfo(bias.dtype).min)
+        return nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=scaling)
+    arguments = (query, key, value, shared.bias, shared.link, shared.gradient, mask, scaling, dropout, seed)
+    return _BiasedAttention.apply(*arguments)
+
+
+def biased_probabilities(
+    query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor, mask: torch.Tensor | None, scaling: float
+) -> torch.Tensor:
+    """The plain form of the probabilities: `[batch, heads, queries, keys]`, bias and mask broadcastable to it."""
+    scores = query @ key.transpose(-1, -2) * scaling
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) + bias
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    return scores.softmax(-1)
+
+
+class _Link(torch.autograd.Function):
+    """The bias's place in the graph: its backward pass collects what the layers left."""
+
+    @staticmethod
+    def forward(ctx: Any, bias: torch.Tensor, gradient: BiasGradient) -> torch.Tensor:
+        ctx.gradient = gradient
+        return torch.zeros(())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, _link: torch.Tensor) -> tuple:  # type: ignore[override]
+        return ctx.gradient.take(), None
+
+
+class _BiasedAttention(torch.autograd.Function):
+    """`biased_attention` block by block, forward and backward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        bias: torch.Tensor,
+        link: torch.Tensor | None,
+        gradient: BiasGradient | None,
+        mask: torch.Tensor | None,
+        scaling: float,
+        dropout: float,
+        seed: int,
+    ) -> torch.Tensor:
+        output = torch.empty_like(value)
+        ctx.save_for_backward(query, key, value, bias, mask)
+        ctx.gradient, ctx.scaling, ctx.dropout, ctx.seed = gradient, scaling, dropout, seed
+        for block in row_blocks(query):
+            clean = _block(ctx, query, key, bias, mask, block)
+            dropped = drop_probabilities(clean, dropout, seed, block.number).to(value.dtype)
+            output[block.documents, :, block.rows] = dropped @ value[block.documents]
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:  # type: ignore[override]
+        query, key, value, bias, mask = ctx.saved_tensors
+        query_gradient = torch.empty_like(query)
+        key_gradient, value_gradient = torch.zeros_like(key), torch.zeros_like(value)
+        for block in row_blocks(query):
+            documents, rows, number = block
+            clean = _block(ctx, query, key, bias, mask, block)
+            dropped = drop_probabilities(clean, ctx.dropout, ctx.seed, number)
+            output_gradient = gradient[documents, :, rows]
+            value_gradient[documents] += dropped.to(value.dtype).transpose(-1, -2) @ output_gradient
+            scores = score_gradient(clean, dropped, output_gradient @ value[documents].transpose(-1, -2))
+            if ctx.gradient is not None:
+                ctx.gradient.add(block, scores, bias)
+            scores = scores.to(query.dtype).mul_(ctx.scaling)
+            query_gradient[documents, :, rows] = scores @ key[documents]
+            key_gradient[documents] += scores.transpose(-1, -2) @ query[documents, :, rows]
+        link = None if ctx.gradient is None else torch.zeros(())
+        return query_gradient, key_gradient, value_gradient, None, link, None, None, None, None, None
+
+
+def _block(
+    ctx: Any, query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor, mask: torch.Tensor | None, block: RowBlock
+) -> torch.Tensor:
+    documents, rows, _ = block
+    shared = bias.shape[0] == 1
+    return biased_probabilities(
+        query[documents, :, rows],
+        key[documents],
+        bias[:, :, rows] if shared else bias[documents, :, rows],
+        None if mask is None else mask[documents],
+        ctx.scaling,
+    )

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+import torch
+from tests.tokenizers import tiny_tokenizer
+from transformers import AutoProcessor
+
+from broadsheet.tokenization.input_checks import InputError
+from broadsheet.tokenization.page_stacking import stack_pages
+from broadsheet.tokenization.processing_lambert import LambertProcessor
+
+WORDS = ["Total", "amount", "due"]
+BOXES = [[100, 20, 180, 40], [0, 0, 400, 200], [50, 150, 60, 200]]
+PAGES = {"page_ids": [0, 0, 1], "page_sizes": [(400, 200), (100, 400)]}
+
+
+def word_boxes(batch):
+    """The box of each word's first sub-word."""
+    first = np.asarray(batch["token_subword_ids"][0]) == 0
+    return np.asarray(batch["bbox"][0])[first]
+
+
+def test_boxes_are_in_units_of_each_pages_height():
+    processor = LambertProcessor(tiny_tokenizer("bpe"))
+    batch = processor(
+        text=WORDS, boxes=BOXES, **PAGES, return_word_ids=True, return_overflowing_tokens=True, return_tensors="pt"
+    )
+    assert batch["bbox"].dtype == torch.float32
+    expected = [[0.5, 0.1, 0.9, 0.2], [0, 0, 2, 1], [0.125, 0.375, 0.15, 0.5]]
+    np.testing.assert_allclose(word_boxes(batch), expected, rtol=1e-6)
+    assert not batch["bbox"][0, 0].any()
+    assert batch.to(torch.bfloat16)["bbox"].dtype == torch.float32
+
+
+def test_stacked_pages_have_one_width():
+    processor = LambertProcessor(tiny_tokenizer("bpe"), page_stacking="stack")
+    batch = processor(
+        text=WORDS, boxes=BOXES, **PAGES, return_word_ids=True, return_overflowing_tokens=True, return_tensors="pt"
+    )
+    # The second page is four times as wide on the first one's scale, and begins at its end.
+    expected = [[0.5, 0.1, 0.9, 0.2], [0, 0, 2, 1], [1, 4, 1.2, 5]]
+    np.testing.assert_allclose(word_boxes(batch), expected, rtol=1e-6)
+
+
+def test_a_stack_spans_the_pages_of_the_window():
+    sizes = np.array([[10.0, 10], [20, 20], [10, 10], [40, 20]])
+    boxes = np.array([[0, 0, 20, 20], [0, 0, 10, 10], [0, 0, 0, 0], [0, 0, 40, 20]], dtype=float)
+    stacked, width, height = stack_pages(boxes, np.array([1, 2, -1, 3]), sizes)
+    assert (width, height) == (20, 50)
+    assert stacked.tolist() == [[0, 0, 20, 20], [0, 20, 20, 40], [0, 0, 0, 0], [0, 40, 20, 50]]
+
+
+def test_without_page_sizes_boxes_are_already_in_page_heights():
+    processor = LambertProcessor(tiny_tokenizer("bpe"))
+    batch = processor(text=["wide"], boxes=[[1.2, 0, 1.4, 1.0]])
+    assert batch["bbox"][1] == pytest.approx([1.2, 0, 1.4, 1.0])
+    with pytest.raises(InputError, match=r"word 0 \('wide'\).*range 0..1; pass page_sizes"):
+        processor(text=["wide"], boxes=[[0, 0, 1, 1.5]])
+
+
+def test_page_stacking_is_saved(tmp_path):
+    LambertProcessor(tiny_tokenizer("bpe"), page_stacking="stack").save_pretrained(tmp_path)
+    assert LambertProcessor.from_pretrained(tmp_path).page_stacking == "stack"
+    with pytest.raises(InputError, match="page_stacking is 'pile'; choose 'page' or 'stack'"):
+        LambertProcessor(tiny_tokenizer("bpe"), page_stacking="pile")
+
+
+def test_auto_processor(tmp_path):
+    import broadsheet  # noqa: F401
+    from broadsheet.modeling.configuration_lambert import LambertConfig
+
+    LambertProcessor(tiny_tokenizer("bpe")).save_pretrained(tmp_path)
+    LambertConfig().save_pretrained(tmp_path)
+    assert type(AutoProcessor.from_pretrained(tmp_path)).__name__ == "LambertProcessor"

@@ -1,0 +1,73 @@
+"""Processor of LAMBERT."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .boxes import check_in_range
+from .collation import TensorSpec
+from .document_input import DocumentInput
+from .input_checks import InputError
+from .layout_window import Window
+from .page_stacking import stack_pages
+from .processing_layout import LayoutProcessor
+
+# Boxes that come without page sizes are in units of the page's height; x reaches further on a landscape page.
+LARGEST_ASPECT = 10
+
+
+class LambertProcessor(LayoutProcessor):
+    """
+    Words and boxes in, `input_ids`, `attention_mask` and `bbox` out.
+
+    `bbox [windows, length, 4]` is float32, all coordinates divided by the height of the page, so that a page is
+    (0, 0, width / height, 1): the box of the word for each of its sub-words, [0, 0, 0, 0] for special tokens and
+    padding. Keep it in float32 under half precision too. Without `page_sizes` boxes must already be in this unit.
+
+    Args:
+        tokenizer: RoBERTa's, or any fast tokenizer.
+        subword_boxes: "word" or "split".
+        only_label_first_subword: label the first sub-word of each word and ignore (-100) the others.
+        id2label: index -> label of each class.
+        page_stacking: "page": each page by its own height, its top at 0; "stack": the pages of the window under each
+            other, scaled to one width, in units of the first page's height.
+    """
+
+    tensors: ClassVar[dict[str, TensorSpec]] = {"bbox": TensorSpec(("length", 4), "float32", 0.0)}
+    largest_coordinate: ClassVar[int] = 1
+    integer_boxes: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        subword_boxes: str = "word",
+        only_label_first_subword: bool = True,
+        id2label: Mapping[Any, str] | None = None,
+        page_stacking: str = "page",
+        **kwargs: Any,
+    ) -> None:
+        if page_stacking not in ("page", "stack"):
+            raise InputError(f"page_stacking is {page_stacking!r}; choose 'page' or 'stack'.")
+        super().__init__(tokenizer, subword_boxes, only_label_first_subword, id2label, **kwargs)
+        self.page_stacking = page_stacking
+
+    def check_boxes(self, document: DocumentInput) -> None:
+        """As for all processors; without page sizes only y has an end, the page's width is not known."""
+        if document.page_sizes is None:
+            boxes = document.boxes.copy()
+            boxes[:, [0, 2]] /= LARGEST_ASPECT
+            check_in_range(boxes, 1, document.words, document.name, integer=False)
+        else:
+            super().check_boxes(document)
+
+    def layout_tensors(self, window: Window) -> dict[str, np.ndarray]:
+        """`bbox`: float32 `[length, 4]`, in units of the page's height."""
+        boxes, page_ids, page_sizes = window.boxes, window.page_ids, window.page_sizes
+        if page_sizes is not None and self.page_stacking == "stack":
+            boxes, _, _ = stack_pages(boxes, page_ids, page_sizes)
+            seen = page_ids[page_ids >= 0]
+            boxes = boxes / (page_sizes[seen.min(), 1] if len(seen) else 1.0)
+        elif page_sizes is not None:
+            boxes = boxes / page_sizes[np.maximum(page_ids, 0), 1][:, None]
+        return {"bbox": boxes.astype(np.float32)}
