@@ -166,6 +166,7 @@ def pretrain(
             "schedule": str(getattr(training.lr_scheduler_type, "value", training.lr_scheduler_type)),
             "warmup_steps": training.warmup_steps,
             "weight_decay": training.weight_decay,
+            "precision": "bfloat16" if training.bf16 else "float16" if training.fp16 else "float32",
             "training_loss": trained.training_loss,
             "training_time_s": round(trained.metrics.get("train_runtime", 0.0), 1),
         },
