@@ -37,7 +37,7 @@ def test_shipped_recipe_by_name():
     _, data, model, training = read("funsd_skimformer_scratch", "--use_cpu")
     assert (data.dataset, model.model_type) == ("funsd", "skimformer")
     assert training.learning_rate == pytest.approx(training.learning_rate)
-    assert parse_settings(model.config_overrides, "config_overrides")["hidden_size"] == 256
+    assert parse_settings(model.config_overrides, "config_overrides")["hidden_size"] == 128
 
 
 def test_settings_of_all_kinds():
