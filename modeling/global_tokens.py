@@ -40,8 +40,10 @@ def find_global_tokens(
     count = mask.shape[1] if is_traced() else int(is_global.sum(-1).max())
     if count == 0:
         return None
-    # Global places first, in order, by a stable sort.
-    order = (~is_global).to(torch.int8).argsort(dim=-1, stable=True)[:, :count]
+    # Global places first, in order. (ONNX exporters know topk but no stable sort.)
+    length = mask.shape[1]
+    places = torch.arange(length, device=mask.device)
+    order = torch.where(is_global, length - places, -places).topk(count, dim=-1).indices
     return GlobalTokens(order.masked_fill(~is_global.gather(1, order), -1), mask)
 
 
