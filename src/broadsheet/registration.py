@@ -19,6 +19,7 @@ from transformers import (
 from broadsheet.modeling.configuration_lambert import LambertConfig
 from broadsheet.modeling.configuration_long_skimformer import LongSkimformerConfig
 from broadsheet.modeling.configuration_skimformer import SkimformerConfig
+from broadsheet.modeling.configuration_skimming_mask import SkimmingMaskConfig
 from broadsheet.modeling.modeling_lambert import (
     LambertForMaskedLM,
     LambertForQuestionAnswering,
@@ -39,6 +40,13 @@ from broadsheet.modeling.modeling_skimformer import (
     SkimformerForSequenceClassification,
     SkimformerForTokenClassification,
     SkimformerModel,
+)
+from broadsheet.modeling.modeling_skimming_mask import (
+    SkimmingMaskForMaskedLM,
+    SkimmingMaskForQuestionAnswering,
+    SkimmingMaskForSequenceClassification,
+    SkimmingMaskForTokenClassification,
+    SkimmingMaskModel,
 )
 from broadsheet.tokenization.processing_lambert import LambertProcessor
 from broadsheet.tokenization.processing_skimformer import SkimformerProcessor
@@ -87,6 +95,18 @@ MODELS: dict[str, FamilyMember] = {
             AutoModelForSequenceClassification: LongSkimformerForSequenceClassification,
             AutoModelForQuestionAnswering: LongSkimformerForQuestionAnswering,
             AutoModelForDocumentQuestionAnswering: LongSkimformerForQuestionAnswering,
+        },
+    ),
+    "skimming_mask": FamilyMember(
+        SkimmingMaskConfig,
+        SkimformerProcessor,
+        {
+            AutoModel: SkimmingMaskModel,
+            AutoModelForMaskedLM: SkimmingMaskForMaskedLM,
+            AutoModelForTokenClassification: SkimmingMaskForTokenClassification,
+            AutoModelForSequenceClassification: SkimmingMaskForSequenceClassification,
+            AutoModelForQuestionAnswering: SkimmingMaskForQuestionAnswering,
+            AutoModelForDocumentQuestionAnswering: SkimmingMaskForQuestionAnswering,
         },
     ),
 }

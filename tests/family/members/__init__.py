@@ -4,9 +4,10 @@ import pytest
 from tests.family.members.lambert import LAMBERT
 from tests.family.members.long_skimformer import LONG_SKIMFORMER
 from tests.family.members.skimformer import SKIMFORMER
+from tests.family.members.skimming_mask import SKIMMING_MASK
 from tests.family.spec import MODEL, Case, ModelSpec
 
-MEMBERS: tuple[ModelSpec, ...] = (SKIMFORMER, LONG_SKIMFORMER, LAMBERT)
+MEMBERS: tuple[ModelSpec, ...] = (SKIMFORMER, LONG_SKIMFORMER, LAMBERT, SKIMMING_MASK)
 
 
 def variants() -> pytest.MarkDecorator:
