@@ -55,7 +55,7 @@ def build(
         raise InputError("config_overrides are for a new model; a checkpoint brings its own settings, leave them out.")
     heads = [name for name in config.architectures or [] if name.endswith(_head_suffix(task))]
     known = list((config.id2label or {}).values())
-    replace = bool(heads) and known != labels
+    replace = bool(heads and labels) and known != labels
     if replace and not model.new_head:
         raise InputError(
             f"The head of {model.model_name_or_path} was trained for the labels {', '.join(known)}, but the data has "
