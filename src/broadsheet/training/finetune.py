@@ -121,6 +121,7 @@ def finetune(
     finally:
         stop.restore()
 
+    chosen = trainer.state.best_global_step if training.load_best_model_at_end else None
     trainer.save_model()
     trainer.compute_metrics = None
     metrics = {}
@@ -154,7 +155,7 @@ def finetune(
         "budget": {
             "epochs": trainer.state.epoch or 0.0,
             "steps": trained.global_step,
-            "best_step": trainer.state.best_global_step or trained.global_step,
+            "model_step": chosen or trained.global_step,
             "batch_size": training.train_batch_size * training.gradient_accumulation_steps * training.world_size,
             "learning_rate": training.learning_rate,
             "schedule": str(getattr(training.lr_scheduler_type, "value", training.lr_scheduler_type)),
