@@ -13,23 +13,16 @@ def _phrases(text: str) -> list[str]:
     return text.split("|")
 
 
-# Names of the two splits are made of different words, so that a company in the held-out documents is a new one.
-_FIRST = {
-    "train": _words(
-        "Alder Ashford Bellweather Birchall Bramley Calloway Carrick Castellan Cedarbrook Cobalt Copperfield "
-        "Corvid Dunmore Eastgate Elmhurst Fairbourne Falcon Fenwick Foxglove Garnet Glenmoor Granite Hadley "
-        "Halyard Harrow Hartwell Hazelton Ironbridge Juniper Kingsley Lakeland Langford Larkspur Linden "
-        "Lockwood Marlowe Meridian Millbrook Northwind Oakhurst Orchard Pemberton Pinnacle Quarry Ravenscroft "
-        "Redwood Rosedale Sandhurst Silverline Stanhope Sterling Summit Thornbury Tidewater Underhill "
-        "Vanguard Wakefield Westbrook Whitmore"
-    ),
-    "test": _words(
-        "Abernathy Amberley Beacon Blackmoor Bridgewater Brightwater Cranfield Crestview Daventry Driftwood "
-        "Emberton Everly Farrow Goldcrest Greystone Havenport Holloway Kestrel Kirkwall Longmeadow Merrow "
-        "Mossvale Norbury Osprey Palisade Penrose Riverton Saltmarsh Selwyn Skylark Stonegate Talbot Tamarack "
-        "Verity Wexford Yarrow"
-    ),
-}
+_FIRST = _words(
+    "Abernathy Alder Amberley Ashford Beacon Bellweather Birchall Blackmoor Bramley Bridgewater Brightwater "
+    "Calloway Carrick Castellan Cedarbrook Cobalt Copperfield Corvid Cranfield Crestview Daventry Driftwood Dunmore "
+    "Eastgate Elmhurst Emberton Everly Fairbourne Falcon Farrow Fenwick Foxglove Garnet Glenmoor Goldcrest Granite "
+    "Greystone Hadley Halyard Harrow Hartwell Havenport Hazelton Holloway Ironbridge Juniper Kestrel Kingsley "
+    "Kirkwall Lakeland Langford Larkspur Linden Lockwood Longmeadow Marlowe Meridian Merrow Millbrook Mossvale "
+    "Norbury Northwind Oakhurst Orchard Osprey Palisade Pemberton Penrose Pinnacle Quarry Ravenscroft Redwood "
+    "Riverton Rosedale Saltmarsh Sandhurst Selwyn Silverline Skylark Stanhope Sterling Stonegate Summit Talbot "
+    "Tamarack Thornbury Tidewater Underhill Vanguard Verity Wakefield Westbrook Wexford Whitmore Yarrow"
+)
 _TRADE = _words(
     "Analytics Bakery Catering Chemicals Components Consulting Controls Design Dynamics Electrical Electronics "
     "Engineering Equipment Farms Fabrics Foods Furniture Glass Graphics Hardware Imports Instruments Interiors Labs "
@@ -145,11 +138,11 @@ class Style:
         return self.number_format.format(y=year, n=rng.randrange(1, 10**4), k=rng.randrange(10**4), a=letters)
 
 
-def company(rng: Random, split: str) -> str:
+def company(rng: Random) -> str:
     """A company's name, of two to four words."""
-    name = f"{rng.choice(_FIRST[split])} {rng.choice(_TRADE)}"
+    name = f"{rng.choice(_FIRST)} {rng.choice(_TRADE)}"
     if rng.random() < 0.15:
-        name = " & ".join(rng.sample(_FIRST[split], 2))
+        name = " & ".join(rng.sample(_FIRST, 2))
     return f"{name} {rng.choice(_SUFFIX)}".strip()
 
 

@@ -24,7 +24,7 @@ class Deal:
     paid: int
 
 
-def make_deal(rng: Random, split: str, kind: str, style: Style, wording: dict[str, str | None]) -> Deal:
+def make_deal(rng: Random, kind: str, style: Style, wording: dict[str, str | None]) -> Deal:
     day = date(2019, 1, 1) + timedelta(days=rng.randrange(2400))
     due = day + timedelta(days=rng.choice((7, 10, 14, 21, 28, 30, 45, 60)))
     few = rng.randrange(1, 9)
@@ -49,10 +49,10 @@ def make_deal(rng: Random, split: str, kind: str, style: Style, wording: dict[st
         "total": style.amount(total),
         "earlier": style.date(day - timedelta(days=rng.randrange(8, 60))),
     }
-    sender, recipient = company(rng, split), company(rng, split)
+    sender, recipient = company(rng), company(rng)
     if kind != "purchase order" and rng.random() < 0.2:
         recipient = person(rng)
-    deliver_to = rng.choice((company(rng, split), person(rng)))
+    deliver_to = rng.choice((company(rng), person(rng)))
     paid = -(-total // 500) * 500 if rng.random() < 0.6 else total
     return Deal(sender, recipient, deliver_to, values, rows, net, extra, total, paid)
 

@@ -30,7 +30,7 @@ _FIELD_ORDERS = {
 }
 _ARRANGEMENTS = {
     "train": ("pairs right", "pairs right", "boxes", "stacked right", "pairs left"),
-    "test": ("pairs right", "pairs left", "boxes upside down", "two columns", "stacked left"),
+    "test": ("pairs right", "boxes", "boxes upside down", "two columns", "stacked right", "pairs left"),
 }
 
 

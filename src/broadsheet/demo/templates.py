@@ -39,7 +39,7 @@ def draw_document(rng: Random, split: str) -> tuple[Sheet, str]:
     )
     if look.font.regular in ("Courier", "Vera"):  # wide letters
         look.size -= 1.0
-    deal = make_deal(rng, split, kind, look.style, wording)
+    deal = make_deal(rng, kind, look.style, wording)
     if kind == "receipt":
         sheet = draw_receipt(rng, look, wording, deal)
     elif kind == "letter":
