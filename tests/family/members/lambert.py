@@ -95,7 +95,7 @@ LAMBERT = ModelSpec(
                 "max_position_embeddings": 22,
                 "type_vocab_size": 1,
                 "hidden_act": "relu",
-                "layer_norm_eps": 1e-5,
+                "layer_norm_eps": 1e-3,
             },
             heads={
                 MODEL: RobertaModel,
@@ -106,7 +106,7 @@ LAMBERT = ModelSpec(
             },
             additions=(r"layout_adapter\.(weight|bias)$", r"relative_bias\.(sequential|horizontal|vertical)\.weight$"),
             overrides={"relative_bias": "log_buckets"},
-            translated={"hidden_act": "relu", "max_position_embeddings": 22},
+            translated={"hidden_act": "relu", "layer_norm_eps": 1e-3, "max_position_embeddings": 22},
         ),
     ),
 )
