@@ -115,6 +115,11 @@ def test_other_models_by_the_same_command(model_type, arguments, tmp_path):
     record = results(tmp_path / "out")
     assert record["model_type"] == model_type
     assert np.isfinite(record["metrics"]["test"]["perplexity"])
+    # Windows of 32 tokens are too short for BigBird's blocks of 64.
+    assert bool(record["remarks"]) == (model_type == "big_bird")
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert ("TextProcessor" in card) == (model_type in ("bert", "roberta", "longformer", "big_bird"))
+    assert all(sentence in card for sentence in record["remarks"])
     # The saved baseline can be continued from, its processor too.
     start = {"model_name_or_path": tmp_path / "out", "model_type": None, "config_overrides": None}
     main(arguments(output_dir=tmp_path / "more", max_steps=1, learning_rate=0.0, **start))

@@ -111,3 +111,10 @@ def position_settings(model_type: str, max_length: int, pad_token_id: int) -> di
         return {}
     offset = pad_token_id + 1 if model_type in _POSITIONS_AFTER_PADDING else 0
     return {"max_position_embeddings": max_length + offset}
+
+
+def remarks(network: Any) -> list[str]:
+    """What a reader of a trained model's numbers should know about it; usually nothing."""
+    if network.config.model_type == "big_bird" and network.base_model.attention_type == "original_full":
+        return ["BigBird read its windows with full attention: they are too short for its sparse pattern."]
+    return []

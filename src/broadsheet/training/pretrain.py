@@ -20,6 +20,7 @@ from broadsheet.metrics.perplexity import corpus_perplexity
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.masking import MaskedLMCollator
 from broadsheet.training.arguments import ModelArguments, parse, parse_settings
+from broadsheet.training.baselines import remarks
 from broadsheet.training.building import build
 from broadsheet.training.corpora import load_corpora
 from broadsheet.training.masked_lm import CountEpochs, MaskedLM, MaskedLMTrainer, losses_and_counts
@@ -142,6 +143,7 @@ def pretrain(
         "start": model.model_name_or_path,
         "parameters": sum(parameter.numel() for parameter in network.parameters()),
         "config": network.config.to_diff_dict(),
+        "remarks": remarks(network),
         "metrics": metrics,
         "curve": _curve(trainer.state.log_history),
         "data": {

@@ -3,6 +3,9 @@
 from typing import Any
 
 import yaml
+from transformers import AutoProcessor
+
+from broadsheet.training.baselines import BASELINES
 
 _TEXT = """# {title}
 
@@ -11,11 +14,10 @@ A `{model_type}` model pre-trained by masked language modelling on `{dataset}` {
 ## Use
 
 ```python
-import broadsheet
-from transformers import AutoModelForMaskedLM, AutoProcessor
+{imports}
 
 model = AutoModelForMaskedLM.from_pretrained("{path}")
-processor = AutoProcessor.from_pretrained("{path}")
+processor = {processor}.from_pretrained("{path}")
 ```
 
 To fine-tune it: `broadsheet finetune RECIPE --model_name_or_path {path}`.
@@ -24,8 +26,8 @@ To fine-tune it: `broadsheet finetune RECIPE --model_name_or_path {path}`.
 
 {results}
 
-Perplexity is the exponential of the mean loss of the hidden tokens, all alike; intervals are bootstrap intervals over
-documents. The hidden tokens are the same for every model with this tokenizer and mask seed {mask_seed}.
+{remarks}Perplexity is the exponential of the mean loss of the hidden tokens, all alike; intervals are bootstrap
+intervals over documents. The hidden tokens are the same for every model with this tokenizer and mask seed {mask_seed}.
 
 ## Training
 
@@ -60,7 +62,16 @@ def pretraining_card(results: dict[str, Any]) -> str:
         "seed": results["seeds"]["training"],
         "wall time": f"{results['wall_time_s'] / 60:.1f} min on {results['environment']['device']}",
     }
+    if results["model_type"] in BASELINES:
+        processor: Any = BASELINES[results["model_type"]].processor
+        module = processor.__module__
+        imports = f"from transformers import AutoModelForMaskedLM\n\nfrom {module} import {processor.__name__}"
+    else:
+        processor = AutoProcessor
+        imports = "import broadsheet\nfrom transformers import AutoModelForMaskedLM, AutoProcessor"
     text = _TEXT.format(
+        imports=imports,
+        processor=processor.__name__,
         title=results["name"],
         model_type=results["model_type"],
         dataset=data["name"],
@@ -68,6 +79,7 @@ def pretraining_card(results: dict[str, Any]) -> str:
         parameters=results["parameters"],
         path=results["name"],
         results="\n".join(rows) if results["metrics"] else "None were measured: there was no held-out data.",
+        remarks="".join(f"{sentence}\n\n" for sentence in results["remarks"]),
         mask_seed=results["seeds"]["masks"],
         training="\n".join(f"| {key} | {value} |" for key, value in training.items()),
     )
