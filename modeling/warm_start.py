@@ -88,7 +88,8 @@ class WarmStartModelMixin:
             kwargs.setdefault("key_mapping", cls.parent_weights[found])
         elif found == cls.config_class.model_type:
             # A pickle can run code when it is read; only parents' are read, by torch's weights_only loader.
-            kwargs.setdefault("use_safetensors", True)
+            if kwargs.setdefault("use_safetensors", True) is False:
+                raise ValueError("Weights are read from safetensors only; leave use_safetensors out.")
         else:
             raise ValueError(_wrong_type(pretrained_model_name_or_path, found, cls.config_class))
         try:

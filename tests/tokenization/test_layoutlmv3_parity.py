@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import time
 
 import numpy as np
 import pytest
@@ -110,24 +109,3 @@ def test_real_forms_are_those_of_layoutlmv3():
         assert ours["token_word_ids"][index][-2] == len(form["words"]) - 1
         theirs = tokenizer(form["words"], boxes=[[0, 0, 0, 0]] * len(form["words"]))
         assert ours["input_ids"][index] == theirs["input_ids"]
-
-
-def best_time(call) -> float:
-    call()
-    times = []
-    for _ in range(7):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("num_documents", "num_words"), [(1, 200), (8, 200), (4, 2000)])
-def test_words_a_second_are_at_least_those_of_layoutlmv3(num_documents, num_words):
-    documents = columns(pages(num_documents, num_words))
-    labels = [[0] * num_words] * num_documents
-    tokenizer, processor = layoutlmv3_tokenizer(), SkimformerProcessor(layoutlmv3_tokenizer())
-    theirs = best_time(lambda: tokenizer(documents["words"], boxes=documents["boxes"], word_labels=labels, **OPTIONS))
-    ours = best_time(lambda: processor(documents=documents, word_labels=labels, return_word_ids=True, **OPTIONS))
-    assert ours <= theirs, f"{ours:.4f} s against {theirs:.4f} s"
