@@ -95,6 +95,7 @@ class SkimmingMaskPreTrainedModel(WarmStartModelMixin, EncoderHeadMixin, PreTrai
         if isinstance(attn_implementation, str):
             self.config.skim_config._attn_implementation_internal = attn_implementation  # type: ignore[union-attr]
         super().set_attn_implementation(attn_implementation, *args, **kwargs)
+        self.config.backbone_config._attn_implementation_internal = SKIMMING  # type: ignore[union-attr]
 
 
 class SkimmingMaskModel(SkimmingMaskPreTrainedModel):
@@ -115,6 +116,8 @@ class SkimmingMaskModel(SkimmingMaskPreTrainedModel):
         if backbone_class is None:
             name = backbone_config.model_type
             raise ValueError(f"transformers has no model for the backbone '{name}'; name a text encoder, as BERT.")
+        # The name of our attention stands for none that a backbone would have to support.
+        backbone_config._attn_implementation_internal = None
         self.backbone = backbone_class(backbone_config)
         if not (self.backbone._supports_sdpa or self.backbone._supports_attention_backend):
             raise ValueError(
@@ -129,6 +132,12 @@ class SkimmingMaskModel(SkimmingMaskPreTrainedModel):
         elif add_pooling_layer and getattr(self.backbone, "pooler", None) is None:
             self.pooler = FirstTokenPooler(config.hidden_size)
         self.post_init()
+        self._attend_by_the_pattern()
+
+    def _attend_by_the_pattern(self) -> None:
+        config = self.backbone.config
+        if config._attn_implementation != SKIMMING:
+            config._attn_implementation_internal = SKIMMING
 
     def get_input_embeddings(self) -> nn.Module:
         """The backbone's word embeddings."""
@@ -171,8 +180,7 @@ class SkimmingMaskModel(SkimmingMaskPreTrainedModel):
         inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask, "bbox": bbox}
         inputs |= {"token_type_ids": token_type_ids, "inputs_embeds": inputs_embeds}
         known = {name: value for name, value in inputs.items() if name in self.backbone_inputs}
-        if self.backbone.config._attn_implementation != SKIMMING:  # set_attn_implementation reaches the backbone too
-            self.backbone.config._attn_implementation_internal = SKIMMING
+        self._attend_by_the_pattern()  # again, where somebody set the backbone's attention
         outputs = self.backbone(**{**kwargs, **flags, **known}, skimming_pattern=pattern, return_dict=True)
         pooled = outputs.get("pooler_output")
         if self.pooler is not None:
@@ -254,7 +262,7 @@ class SkimmingMaskModel(SkimmingMaskPreTrainedModel):
                 tables = pattern_tables(mask, self._order(bbox, mask))
                 if form == "sparse" or table_products(tables) <= SPARSE_SHARE * mask.numel():
                     return SkimmingPattern(tables=tables)
-        return dense_pattern(mask, self.dtype, eager, backend)
+        return dense_pattern(mask, torch.promote_types(self.dtype, torch.float32), eager, backend)
 
     def _order(self, bbox: torch.Tensor | None, mask: torch.Tensor) -> torch.Tensor:
         if bbox is None:

@@ -16,10 +16,18 @@ from transformers import (
     ProcessorMixin,
 )
 
+from broadsheet.modeling.configuration_bert_with_skim_embeddings import BertWithSkimEmbeddingsConfig
 from broadsheet.modeling.configuration_lambert import LambertConfig
 from broadsheet.modeling.configuration_long_skimformer import LongSkimformerConfig
 from broadsheet.modeling.configuration_skimformer import SkimformerConfig
 from broadsheet.modeling.configuration_skimming_mask import SkimmingMaskConfig
+from broadsheet.modeling.modeling_bert_with_skim_embeddings import (
+    BertWithSkimEmbeddingsForMaskedLM,
+    BertWithSkimEmbeddingsForQuestionAnswering,
+    BertWithSkimEmbeddingsForSequenceClassification,
+    BertWithSkimEmbeddingsForTokenClassification,
+    BertWithSkimEmbeddingsModel,
+)
 from broadsheet.modeling.modeling_lambert import (
     LambertForMaskedLM,
     LambertForQuestionAnswering,
@@ -107,6 +115,18 @@ MODELS: dict[str, FamilyMember] = {
             AutoModelForSequenceClassification: SkimmingMaskForSequenceClassification,
             AutoModelForQuestionAnswering: SkimmingMaskForQuestionAnswering,
             AutoModelForDocumentQuestionAnswering: SkimmingMaskForQuestionAnswering,
+        },
+    ),
+    "bert_with_skim_embeddings": FamilyMember(
+        BertWithSkimEmbeddingsConfig,
+        SkimformerProcessor,
+        {
+            AutoModel: BertWithSkimEmbeddingsModel,
+            AutoModelForMaskedLM: BertWithSkimEmbeddingsForMaskedLM,
+            AutoModelForTokenClassification: BertWithSkimEmbeddingsForTokenClassification,
+            AutoModelForSequenceClassification: BertWithSkimEmbeddingsForSequenceClassification,
+            AutoModelForQuestionAnswering: BertWithSkimEmbeddingsForQuestionAnswering,
+            AutoModelForDocumentQuestionAnswering: BertWithSkimEmbeddingsForQuestionAnswering,
         },
     ),
 }
