@@ -66,10 +66,9 @@ class MaskedLMCollator(LayoutDataCollator):
         self.seed = seed
         self.epoch = epoch
         self.keep_word_ids = keep_word_ids
-        special = np.array(sorted(set(tokenizer.all_special_ids)), dtype=np.int64)
-        self._is_special = np.zeros(len(tokenizer), dtype=bool)
-        self._is_special[special] = True
-        self._ordinary = np.flatnonzero(~self._is_special)
+        special = set(tokenizer.all_special_ids)
+        self._special = np.array(sorted(special), dtype=np.int64)
+        self._ordinary = np.array(sorted(set(tokenizer.get_vocab().values()) - special), dtype=np.int64)
         if len(self._ordinary) == 0:
             raise InputError("The tokenizer has no tokens besides special ones; load the one of the checkpoint.")
 
@@ -90,7 +89,7 @@ class MaskedLMCollator(LayoutDataCollator):
     def _draw(
         self, input_ids: np.ndarray, words: np.ndarray | None, attention_mask: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        candidates = ~self._is_special[input_ids]
+        candidates = ~np.isin(input_ids, self._special)
         if attention_mask is not None:
             candidates &= np.asarray(attention_mask) > 0
         labels = np.full(len(input_ids), self.label_pad_token_id, dtype=np.int64)

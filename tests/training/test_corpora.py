@@ -75,7 +75,8 @@ def test_several_corpora_at_once(pdfs, cache, tmp_path):
     for number in range(12):
         write_page(tmp_path, f"{number // 3}.tar_paper_{number % 3}", page(number))
     settings = {"dataset": ["pdf_folder", "docbank"], "data_dir": [str(pdfs), str(tmp_path)]}
-    texts = corpora(cache, **settings, dataset_options=None)
+    texts = corpora(cache, **settings, dataset_options="docbank.keep_marks=True,pdf_folder.on_error=skip")
+    assert "##LTLine##" in texts["test"]["words"][-1]
     groups = {
         split: {group for group in rows["group"] if group.startswith("1:docbank")} for split, rows in texts.items()
     }
@@ -104,6 +105,7 @@ def test_sentences(pdfs, cache, tmp_path):
             {"dataset": ["pdf_folder", "docbank"], "data_dir": [str(pdfs)]},
             "2 corpora but 1 folders; set one --data_dir",
         ),
+        ({"dataset_options": "docbank.subset=la"}, "option docbank.subset is for docbank, which is no corpus"),
         ({"test_fraction": 1.0}, "test_fraction=1.0 is a share"),
         ({"test_fraction": 0.5, "validation_fraction": 0.5}, "leave nothing to train on"),
         ({"max_documents": 1}, "No document of .* is left to train on"),

@@ -55,7 +55,7 @@ def load_corpora(data: CorpusArguments) -> dict[str, Dataset]:
 
 
 def _load_corpus(name: str, folder: str, key: str, data: CorpusArguments) -> dict[str, Dataset]:
-    options = parse_settings(data.dataset_options, "dataset_options")
+    options = _own_options(name, data)
     loaded = load_dataset(name, data_dir=folder, num_proc=data.num_proc, cache_dir=data.cache_dir, **options)
     if "train" not in loaded:
         raise InputError(f"{folder} has no documents to train on: {name!r} has the splits {', '.join(loaded)} there.")
@@ -79,6 +79,18 @@ def _load_corpus(name: str, folder: str, key: str, data: CorpusArguments) -> dic
     return {
         split: part.add_column("group", [f"{key}:{group}" for group in groups[split]]) for split, part in rows.items()
     }
+
+
+def _own_options(name: str, data: CorpusArguments) -> dict[str, Any]:
+    """Options of one corpus: those that name no corpus, and those that name it (`docbank.subset=mix`)."""
+    options = {}
+    for option, value in parse_settings(data.dataset_options, "dataset_options").items():
+        corpus, dot, own = option.rpartition(".")
+        if dot and corpus not in (data.dataset or []):
+            raise InputError(f"The option {option} is for {corpus}, which is no corpus of this run; leave it out.")
+        if not dot or corpus == name:
+            options[own] = value
+    return options
 
 
 def _groups(rows: Dataset, name: str) -> list[str]:

@@ -29,7 +29,9 @@ class CorpusArguments:
         None, "Names of the corpora, for example pdf_folder docbank; one name serves all folders."
     )
     data_dir: list[str] | None = _field(None, "Folder of each corpus.")
-    dataset_options: str | None = _field(None, "Further options of every corpus, as 'name=value,name=value'.")
+    dataset_options: str | None = _field(
+        None, "Further options of the corpora, as 'name=value,...'; 'docbank.name=value' for one of several."
+    )
     validation_fraction: float = _field(
         0.1, "Share of the documents for validation, of each corpus without a split of that name."
     )
