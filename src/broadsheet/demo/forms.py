@@ -64,7 +64,7 @@ def draw_form(rng: Random, split: str, kind: str, look: Look, wording: dict[str,
         left,
         y + 1.2 * look.leading,
         width,
-        bottom - 40,
+        bottom - 15,
         wording["carried"],
     )
     if y + 9 * look.leading > bottom:

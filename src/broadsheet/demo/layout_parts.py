@@ -292,19 +292,19 @@ def draw_letterhead(
     size = min(look.size * rng.choice((1.0, 1.4, 1.7, 2.0)), 20.0)
     left, right = look.margin, sheet.width - look.margin
     x = {"left": left, "right": right, "center": sheet.width / 2}[place]
+    size = fitting_size(name, look.font.bold, size, 0.5 * (right - left))
     if logo:
         radius = look.size * 1.3
         if place == "left":
             sheet.disc(x + radius, y - 0.3 * size, radius, look.accent)
             x += 2 * radius + 10
         elif place == "right":
-            sheet.disc(left + radius, y - 0.3 * size, radius, look.accent)
+            width = text_width(name, look.font.bold, size)
+            sheet.disc(x - width - radius - 10, y - 0.3 * size, radius, look.accent)
         else:
             sheet.disc(x, y - radius, radius, look.accent)
             y += radius + size
-    name_font = look.font.bold
-    size = fitting_size(name, name_font, size, 0.5 * (right - left))
-    sheet.text(name, x, y, name_font, size, place, look.accent if rng.random() < 0.6 else "#111111", "sender")
+    sheet.text(name, x, y, look.font.bold, size, place, look.accent if rng.random() < 0.6 else "#111111", "sender")
     small = look.size * rng.choice((0.85, 0.95, 1.0))
     y += 0.3 * size
     for line in lines:

@@ -105,7 +105,7 @@ _TEST: dict[str, dict[str, tuple[str | None, ...]]] = {
 _TRAIN_COMMON: dict[str, tuple[str | None, ...]] = {
     "subtotal": ("Subtotal", "Net amount", "Sum", "Total excl. tax", "Total"),
     "tax": ("VAT 20%", "VAT 19%", "Sales tax 8.25%", "Tax", "VAT", "Tax 7%"),
-    "extra": ("Shipping", "Freight", "Discount"),
+    "extra": ("Shipping", "Freight", "Insurance"),
     "paid": ("Cash", "Card", "Paid"),
     "change": ("Change", "Balance"),
     "contact": ("Contact", "Sales rep", "Clerk"),
@@ -121,7 +121,7 @@ _TRAIN_COMMON: dict[str, tuple[str | None, ...]] = {
 _TEST_COMMON: dict[str, tuple[str | None, ...]] = {
     "subtotal": ("Before tax", "Goods and services", "Net"),
     "tax": ("GST 10%", "MwSt. 19%", "Duty 7.7%", "Levy"),
-    "extra": ("Packing", "Rebate", "Handling"),
+    "extra": ("Packing", "Surcharge", "Handling"),
     "paid": ("Tendered", "Voucher"),
     "change": ("Returned", "Back to you"),
     "contact": ("Attended by", "Agent"),
