@@ -1,10 +1,9 @@
 """The parts that business documents are made of: letterhead, address blocks, header fields, tables, totals."""
 
 from dataclasses import dataclass
-from random import Random
 
 from broadsheet.demo.business_data import Style
-from broadsheet.demo.sheet import Align, FontFamily, Sheet, text_width
+from broadsheet.demo.sheet import FontFamily, Sheet, text_width
 
 GREY = "#666666"
 RULE = "#b5b5b5"
@@ -282,32 +281,3 @@ def draw_paragraph(sheet: Sheet, look: Look, x: float, y: float, width: float, t
         sheet.text(" ".join(line), x, y, look.font.regular, size)
         y += 1.38 * size
     return y
-
-
-def draw_letterhead(
-    sheet: Sheet, look: Look, rng: Random, place: Align, name: str, lines: list[str], logo: bool, y: float
-) -> float:
-    """The sender's block at the head of the page, `place` "left", "right" or "center"; returns the y after it."""
-    sheet.start_block()
-    size = min(look.size * rng.choice((1.0, 1.4, 1.7, 2.0)), 20.0)
-    left, right = look.margin, sheet.width - look.margin
-    x = {"left": left, "right": right, "center": sheet.width / 2}[place]
-    size = fitting_size(name, look.font.bold, size, 0.5 * (right - left))
-    if logo:
-        radius = look.size * 1.3
-        if place == "left":
-            sheet.disc(x + radius, y - 0.3 * size, radius, look.accent)
-            x += 2 * radius + 10
-        elif place == "right":
-            width = text_width(name, look.font.bold, size)
-            sheet.disc(x - width - radius - 10, y - 0.3 * size, radius, look.accent)
-        else:
-            sheet.disc(x, y - radius, radius, look.accent)
-            y += radius + size
-    sheet.text(name, x, y, look.font.bold, size, place, look.accent if rng.random() < 0.6 else "#111111", "sender")
-    small = look.size * rng.choice((0.85, 0.95, 1.0))
-    y += 0.3 * size
-    for line in lines:
-        y += 1.35 * small
-        sheet.text(line, x, y, look.font.regular, small, place, GREY, is_value=True)
-    return y + look.leading

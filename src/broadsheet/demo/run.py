@@ -27,13 +27,13 @@ from broadsheet.training.arguments import (
 from broadsheet.training.finetune import finetune
 from broadsheet.visualization import annotate_pages, save_pages
 
-NUM_TRAIN, NUM_TEST = 400, 80
+NUM_TRAIN, NUM_TEST = 900, 100
 
 # Name, what it sees, which data, what differs in the model's configuration.
 CONTESTANTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("layout", "words and their boxes", "documents", {}),
     ("shuffled", "words and the boxes of other words", "shuffled", {}),
-    ("no-boxes", "words in their order, no boxes", "documents", {"skim_input": "position"}),
+    ("no-boxes", "words in their order, no boxes", "documents", {"skim_input": "position", "contextualize_layout": False}),
 )
 
 
