@@ -87,7 +87,7 @@ def finetune(
     with training.main_process_first():
         documents = load_splits(data, training.seed)
         network, processor = build(
-            model, task, task.labels(documents["train"]), documents["train"]["words"], checkpoint
+            model, task, task.labels(documents["train"]), documents["train"]["words"], checkpoint, data.max_length
         )
         id2label = {int(index): name for index, name in network.config.id2label.items()}
         windows = {name: task.encode(part, processor, id2label, options) for name, part in documents.items()}
