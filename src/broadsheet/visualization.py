@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from broadsheet.documents import Document, InputError
-from broadsheet.documents.pdf import open_pdf
+from broadsheet.documents.pdf import load_page, open_pdf
 
 logger = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ def _draw_sources(document: Document, pages: Sequence[int], password: str | None
         if path.suffix.lower() == ".pdf":
             with open_pdf(path, password) as pdf:
                 if len(pdf) == document.num_pages:
-                    return [pdf[page].render(scale=_pdf_scale(pdf[page])).to_pil().convert("RGB") for page in pages]
+                    return [_pdf_page(load_page(pdf, page)) for page in pages]
                 logger.warning("%s has not the pages of the document any more; its words are drawn instead.", path)
         elif path.suffix.lower() in IMAGE_SUFFIXES:
             with Image.open(path) as image:
@@ -162,8 +162,9 @@ def _draw_sources(document: Document, pages: Sequence[int], password: str | None
     return [_draw_words(document, page) for page in pages]
 
 
-def _pdf_scale(page: Any) -> float:
-    return min(LONG_SIDE / max(page.get_size()), _PDF_SCALE)
+def _pdf_page(page: Any) -> Image.Image:
+    scale = min(LONG_SIDE / max(page.get_size()), _PDF_SCALE)
+    return page.render(scale=scale).to_pil().convert("RGB")
 
 
 def _image_page(image: Image.Image, page: int) -> Image.Image:

@@ -190,6 +190,27 @@ def test_ligature_glyphs_become_letters(tmp_path):
     assert_level_box(document.boxes[0], Text("of\ufb01ce", 72, 700, 12, "Vera"), "of\ufb01ce")
 
 
+@pytest.mark.parametrize("rotate", [0, 90])
+def test_filled_in_form_fields_are_read(tmp_path, rotate):
+    canvas = Canvas(str(tmp_path / "form.pdf"), pagesize=(400, 300))
+    canvas.drawString(20, 250, "Name:")
+    canvas.acroForm.textfield(name="name", value="Ada Lovelace", x=80, y=240, width=200, height=24)
+    canvas.save()
+    pdf = pdfium.PdfDocument((tmp_path / "form.pdf").read_bytes())
+    pdf[0].set_rotation(rotate)
+    pdf.save(tmp_path / "form.pdf")
+    pdf.close()
+    document = read_pdf(tmp_path / "form.pdf")
+    assert document.words == ["Name:", "Ada", "Lovelace"]
+    x0, y0, x1, y1 = document.boxes[1]
+    if rotate:
+        assert 80 <= y0 < y1 <= 150
+        assert 236 <= x0 < x1 <= 268
+    else:
+        assert 80 <= x0 < x1 <= 150
+        assert 300 - 268 <= y0 < y1 <= 300 - 236
+
+
 def test_zero_sized_text_is_kept(tmp_path):
     document = read_pdf(make_pdf(tmp_path / "a.pdf", [[Text("seen", 72, 700), Text("tiny", 72, 650, 0.01)]]))
     assert "seen" in document.words

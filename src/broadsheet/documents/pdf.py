@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 # PDFium may be entered by one thread at a time.
 pdfium_lock = RLock()
+_KINDS_WITH_TEXT = (pdfium_c.FPDF_ANNOT_WIDGET, pdfium_c.FPDF_ANNOT_FREETEXT, pdfium_c.FPDF_ANNOT_STAMP)
 
 
 def read_pdf(
@@ -32,7 +33,8 @@ def read_pdf(
     Boxes are in points (1/72 inch) of the page as a viewer displays it, turned and cropped as the file says, origin
     top left. A word's box is as wide as its letters' advances and as high as the font's ascent and descent. Words
     end at spaces, line ends, wide gaps and turns of the text; a word hyphenated at a line's end is two words, the
-    first with its hyphen. Segments are runs of words in one line without a wide gap. Reading order is the file's.
+    first with its hyphen. Segments are runs of words in one line without a wide gap. Reading order is the file's,
+    with what was filled into form fields at the end of its page.
 
     Args:
         path: the file.
@@ -121,9 +123,28 @@ def _explain(path: Path, error: pdfium.PdfiumError, password: str | None) -> Inp
     return InputError(f"{path} is damaged and cannot be opened as a PDF file; get a fresh copy of it.")
 
 
+def load_page(pdf: pdfium.PdfDocument, index: int) -> pdfium.PdfPage:
+    """
+    Load a page for reading or drawing, with the fields that were filled in and the remarks typed on it.
+
+    PDFium keeps these apart from the page's content, and reads the content alone; so they are merged, in memory.
+    """
+    page = pdf[index]
+    for number in range(pdfium_c.FPDFPage_GetAnnotCount(page)):
+        annotation = pdfium_c.FPDFPage_GetAnnot(page, number)
+        kind = pdfium_c.FPDFAnnot_GetSubtype(annotation)
+        pdfium_c.FPDFPage_CloseAnnot(annotation)
+        if kind in _KINDS_WITH_TEXT:
+            if pdfium_c.FPDFPage_Flatten(page, pdfium_c.FLAT_NORMALDISPLAY) == pdfium_c.FLATTEN_FAIL:
+                logger.warning("The form fields on page %d could not be read; print the file to PDF first.", index + 1)
+            page.close()
+            return pdf[index]
+    return page
+
+
 def _read_page(pdf: pdfium.PdfDocument, index: int, path: Path) -> PageText:
     try:
-        page = pdf[index]
+        page = load_page(pdf, index)
     except pdfium.PdfiumError:
         raise InputError(f"Page {index + 1} of {path} is damaged; get a fresh copy of the file.") from None
     try:
