@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from .seeded_dropout import keep_mask, keep_scale
+from .seeded_dropout import drop
 
 # Elements of a block of probabilities: what a CPU's cache holds well, what fills a GPU.
 CPU_BLOCK, GPU_BLOCK = 1 << 21, 1 << 28
@@ -59,10 +59,7 @@ def row_blocks(query: torch.Tensor) -> Iterator[RowBlock]:
 
 def drop_probabilities(probabilities: torch.Tensor, rate: float, seed: int, number: int) -> torch.Tensor:
     """The probabilities of block `number` after dropout; the same seed and number drop the same."""
-    if not rate:
-        return probabilities
-    keep = keep_mask(tuple(probabilities.shape), rate, seed + number, probabilities.device)
-    return (probabilities * keep).mul_(keep_scale(rate))
+    return drop(probabilities, rate, seed + number)
 
 
 def score_gradient(clean: torch.Tensor, dropped: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:

@@ -8,15 +8,18 @@ from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from .matrix_products import Linear
+from .seeded_dropout import Dropout
+
 
 class ResidualOutput(nn.Module):
     """LayerNorm(dropout(dense(x)) + residual)."""
 
     def __init__(self, input_size: int, hidden_size: int, eps: float, dropout: float):
         super().__init__()
-        self.dense = nn.Linear(input_size, hidden_size)
+        self.dense = Linear(input_size, hidden_size)
         self.LayerNorm = nn.LayerNorm(hidden_size, eps=eps)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, hidden_states: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
         """`[batch, length, input]` and `[batch, length, hidden]` -> `[batch, length, hidden]`."""
@@ -28,7 +31,7 @@ class Intermediate(nn.Module):
 
     def __init__(self, hidden_size: int, intermediate_size: int, activation: str):
         super().__init__()
-        self.dense = nn.Linear(hidden_size, intermediate_size)
+        self.dense = Linear(hidden_size, intermediate_size)
         self.activation = ACT2FN[activation]
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
@@ -127,9 +130,9 @@ class SelfAttention(nn.Module):
         self.config = config
         self.head_size = hidden_size // num_heads
         self.dropout = dropout
-        self.query = nn.Linear(hidden_size, hidden_size)
-        self.key = nn.Linear(hidden_size, hidden_size)
-        self.value = nn.Linear(hidden_size, hidden_size)
+        self.query = Linear(hidden_size, hidden_size)
+        self.key = Linear(hidden_size, hidden_size)
+        self.value = Linear(hidden_size, hidden_size)
 
     def forward(self, hidden_states: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
         """`[batch, length, hidden]` and a mask of `create_bidirectional_mask` -> `[batch, length, hidden]`."""

@@ -14,13 +14,16 @@ from transformers.modeling_outputs import (
     TokenClassifierOutput,
 )
 
+from .matrix_products import Linear
+from .seeded_dropout import Dropout
+
 
 class FirstTokenPooler(nn.Module):
     """tanh(dense(first token))."""
 
     def __init__(self, hidden_size: int):
         super().__init__()
-        self.dense = nn.Linear(hidden_size, hidden_size)
+        self.dense = Linear(hidden_size, hidden_size)
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """`[batch, length, hidden]` -> `[batch, hidden]`."""
@@ -32,7 +35,7 @@ class BertPredictionTransform(nn.Module):
 
     def __init__(self, config: Any):
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dense = Linear(config.hidden_size, config.hidden_size)
         self.activation = ACT2FN[config.hidden_act]
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
@@ -47,7 +50,7 @@ class BertPredictions(nn.Module):
     def __init__(self, config: Any):
         super().__init__()
         self.transform = BertPredictionTransform(config)
-        self.decoder = nn.Linear(config.hidden_size, config.vocab_size, bias=True)
+        self.decoder: nn.Linear = Linear(config.hidden_size, config.vocab_size, bias=True)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
@@ -72,9 +75,9 @@ class RobertaMaskedLMHead(nn.Module):
 
     def __init__(self, config: Any):
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dense = Linear(config.hidden_size, config.hidden_size)
         self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.decoder = nn.Linear(config.hidden_size, config.vocab_size)
+        self.decoder: nn.Linear = Linear(config.hidden_size, config.vocab_size)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
@@ -87,7 +90,7 @@ class RobertaClassificationHead(nn.Module):
 
     def __init__(self, config: Any):
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dense = Linear(config.hidden_size, config.hidden_size)
         self.dropout = classifier_dropout(config)
         self.out_proj = nn.Linear(config.hidden_size, config.num_labels)
 
@@ -108,10 +111,10 @@ def linear_classifier(config: Any) -> nn.Linear:
     return nn.Linear(config.hidden_size, config.num_labels)
 
 
-def classifier_dropout(config: Any) -> nn.Dropout:
+def classifier_dropout(config: Any) -> Dropout:
     """Dropout before a classifier: `classifier_dropout`, or the hidden dropout where it is None."""
     rate = config.classifier_dropout if config.classifier_dropout is not None else config.hidden_dropout_prob
-    return nn.Dropout(rate)
+    return Dropout(rate)
 
 
 class EncoderHeadMixin:

@@ -3,10 +3,8 @@
 import torch
 from torch import nn
 
-
-def is_traced() -> bool:
-    """Whether the code runs under torch.compile, torch.export or a tracer, where data cannot be looked at."""
-    return torch.compiler.is_compiling() or torch.compiler.is_exporting() or torch.jit.is_tracing()
+from .seeded_dropout import Dropout
+from .tracing import is_traced
 
 
 def check_bbox(bbox: torch.Tensor | None, input_shape: torch.Size, num_positions: int, processor: str) -> None:
@@ -63,7 +61,7 @@ class LayoutEmbeddings(nn.Module):
             self.h_position_embeddings = nn.Embedding(num_positions, hidden_size)
         self.centers_only = centers_only
         self.LayerNorm = nn.LayerNorm(hidden_size, eps=eps)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, bbox: torch.Tensor) -> torch.Tensor:
         """`bbox` int `[batch, length, 4]` -> `[batch, length, hidden]`."""
@@ -85,7 +83,7 @@ class PositionEmbeddings(nn.Module):
         super().__init__()
         self.position_embeddings = nn.Embedding(num_positions, hidden_size)
         self.LayerNorm = nn.LayerNorm(hidden_size, eps=eps)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, input_shape: torch.Size) -> torch.Tensor:
         """(batch, length) -> `[batch, length, hidden]`."""

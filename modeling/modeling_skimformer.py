@@ -28,6 +28,7 @@ from .heads import (
     linear_classifier,
 )
 from .layout_embeddings import LayoutEmbeddings, PositionEmbeddings, check_bbox
+from .seeded_dropout import Dropout
 from .skim_attention import SkimAttention, SkimValues
 from .token_inputs import check_token_inputs, key_mask
 from .warm_start import WarmStartModelMixin
@@ -41,7 +42,7 @@ class SkimformerTextEmbeddings(nn.Module):
         self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
         self.token_type_embeddings = nn.Embedding(config.type_vocab_size, config.hidden_size)
         self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(
         self,

@@ -1,6 +1,11 @@
 """Dropout drawn from a seed, so that a backward pass or another layer can draw the same pattern again."""
 
+from typing import Any
+
 import torch
+from torch import nn
+
+from .tracing import is_traced
 
 # The rate is kept in units of 1/65536: one random 64-bit number decides four elements, five times faster on CPU than
 # nn.Dropout. The kept values are scaled by the rounded rate, so the expectation is exact.
@@ -34,6 +39,36 @@ def keep_mask(shape: tuple[int, ...], rate: float, seed: int, device: torch.devi
     random = torch.empty((numel + 3) // 4, dtype=torch.int64, device=device)
     random.random_(-(2**63), None, generator=generator)
     return (random.view(torch.int16)[:numel] >= _dropped_levels(rate) - LEVELS // 2).view(shape)
+
+
+def drop(values: torch.Tensor, rate: float, seed: int) -> torch.Tensor:
+    """The values after dropout, of any shape; the same seed drops the same."""
+    if not rate:
+        return values
+    keep = keep_mask(tuple(values.shape), rate, seed, values.device)
+    # In the values' own type: torch multiplies by bool four times slower on CPU.
+    return keep.to(values.dtype).mul_(values).mul_(keep_scale(rate))
+
+
+class Dropout(nn.Dropout):
+    """`nn.Dropout`, five times faster on CPU, where it keeps a seed for the backward pass instead of a mask."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Any shape -> the same."""
+        if not (self.training and self.p) or input.device.type != "cpu" or is_traced():
+            return super().forward(input)
+        return _SeededDropout.apply(input, self.p, draw_seed())
+
+
+class _SeededDropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: torch.Tensor, rate: float, seed: int) -> torch.Tensor:
+        ctx.rate, ctx.seed = rate, seed
+        return drop(values, rate, seed)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:  # type: ignore[override]
+        return _SeededDropout.apply(gradient, ctx.rate, ctx.seed), None, None
 
 
 def _dropped_levels(rate: float) -> int:

@@ -22,6 +22,7 @@ from torch.autograd.function import once_differentiable
 from .attention_blocks import LayerGradients, RowBlock, drop_probabilities, row_blocks, score_gradient
 from .encoder_layer import merge_heads, split_heads
 from .layout_embeddings import is_traced
+from .matrix_products import Linear, multiply
 from .seeded_dropout import draw_seed
 
 
@@ -55,8 +56,8 @@ class SkimAttention(nn.Module):
         self.head_size = head_size
         self.dropout = dropout
         self.recompute_length = recompute_length
-        self.query = nn.Linear(layout_size, num_heads * head_size)
-        self.key = nn.Linear(layout_size, num_heads * head_size)
+        self.query = Linear(layout_size, num_heads * head_size)
+        self.key = Linear(layout_size, num_heads * head_size)
 
     def forward(
         self,
@@ -94,7 +95,7 @@ class SkimValues(nn.Module):
     def __init__(self, hidden_size: int, num_heads: int, head_size: int):
         super().__init__()
         self.head_size = head_size
-        self.value = nn.Linear(hidden_size, num_heads * head_size)
+        self.value = Linear(hidden_size, num_heads * head_size)
 
     def forward(self, hidden_states: torch.Tensor, *pattern: Any) -> torch.Tensor:
         """`[batch, length, hidden]` and the fields of a `SkimPattern` -> `[batch, length, heads * head_size]`."""
@@ -110,11 +111,15 @@ def skim_probabilities(query: torch.Tensor, key: torch.Tensor, mask: torch.Tenso
     `[batch, heads, length, length]`. With all boxes equal every probability is 1 / (number of tokens). A row without
     a token to attend to, in a document of padding alone, is uniform.
     """
-    scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
-    scores = scores.to(torch.promote_types(query.dtype, torch.float32))
+    return _softmax(query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5, mask)
+
+
+def _softmax(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    dtype = scores.dtype
+    scores = scores.to(torch.promote_types(dtype, torch.float32))
     if mask is not None:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    return scores.softmax(-1).to(query.dtype)
+    return scores.softmax(-1).to(dtype)
 
 
 def read_pattern(pattern: SkimPattern, value: torch.Tensor) -> torch.Tensor:
@@ -180,8 +185,8 @@ class _KeptProbabilities(torch.autograd.Function):
             gradient = _gathered_gradient(direct, returned, block)
             clean = _clean_block(query, key, mask, block) if ctx.dropout else dropped
             scores = score_gradient(clean, dropped, gradient).to(query.dtype).mul_(scale)
-            query_gradient[documents, :, rows] = scores @ key[documents]
-            key_gradient[documents] += scores.transpose(-1, -2) @ query[documents, :, rows]
+            query_gradient[documents, :, rows] = multiply(scores, key[documents])
+            key_gradient[documents] += multiply(scores.transpose(-1, -2), query[documents, :, rows])
         return query_gradient, key_gradient, None, None, None, None
 
 
@@ -194,7 +199,7 @@ def _gathered_gradient(
         return direct[block.documents, :, block.rows]
     outputs = torch.cat([output[block.documents, :, block.rows] for output, _ in returned], -1)
     values = torch.cat([value[block.documents] for _, value in returned], -1)
-    gradient = outputs @ values.transpose(-1, -2)
+    gradient = multiply(outputs, values.transpose(-1, -2))
     return gradient if direct is None else gradient.add_(direct[block.documents, :, block.rows])
 
 
@@ -212,7 +217,7 @@ class _ReadKept(torch.autograd.Function):
         value = value.to(probabilities.dtype)
         ctx.save_for_backward(probabilities, value)
         ctx.returned, ctx.one = returned, link.new_ones(())
-        return probabilities @ value
+        return multiply(probabilities, value)
 
     @staticmethod
     @once_differentiable
@@ -220,7 +225,7 @@ class _ReadKept(torch.autograd.Function):
         probabilities, value = ctx.saved_tensors
         if ctx.needs_input_grad[1]:
             ctx.returned.leave(gradient, value)
-        value_gradient = probabilities.transpose(-1, -2) @ gradient if ctx.needs_input_grad[2] else None
+        value_gradient = multiply(probabilities.transpose(-1, -2), gradient) if ctx.needs_input_grad[2] else None
         return None, ctx.one if ctx.needs_input_grad[1] else None, value_gradient, None
 
 
@@ -241,7 +246,7 @@ class _RecomputedAttention(torch.autograd.Function):
         output = value.new_empty(value.shape)
         for block in row_blocks(query):
             dropped = drop_probabilities(_clean_block(query, key, mask, block), dropout, seed, block.number)
-            output[block.documents, :, block.rows] = dropped @ value[block.documents]
+            output[block.documents, :, block.rows] = multiply(dropped, value[block.documents])
         ctx.save_for_backward(query, key, value, mask)
         ctx.dropout, ctx.seed = dropout, seed
         return output
@@ -257,14 +262,15 @@ class _RecomputedAttention(torch.autograd.Function):
             documents, rows, number = block
             clean = _clean_block(query, key, mask, block)
             dropped = drop_probabilities(clean, ctx.dropout, ctx.seed, number)
-            value_gradient[documents] += dropped.transpose(-1, -2) @ gradient[documents, :, rows]
-            probability_gradient = gradient[documents, :, rows] @ value[documents].transpose(-1, -2)
+            value_gradient[documents] += multiply(dropped.transpose(-1, -2), gradient[documents, :, rows])
+            probability_gradient = multiply(gradient[documents, :, rows], value[documents].transpose(-1, -2))
             scores = score_gradient(clean, dropped, probability_gradient).to(query.dtype).mul_(scale)
-            query_gradient[documents, :, rows] = scores @ key[documents]
-            key_gradient[documents] += scores.transpose(-1, -2) @ query[documents, :, rows]
+            query_gradient[documents, :, rows] = multiply(scores, key[documents])
+            key_gradient[documents] += multiply(scores.transpose(-1, -2), query[documents, :, rows])
         return query_gradient, key_gradient, value_gradient, None, None, None
 
 
 def _clean_block(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, block: RowBlock) -> torch.Tensor:
     mask = None if mask is None else mask[block.documents]
-    return skim_probabilities(query[block.documents, :, block.rows], key[block.documents], mask)
+    scaled = query[block.documents, :, block.rows] * query.shape[-1] ** -0.5
+    return _softmax(multiply(scaled, key[block.documents].transpose(-1, -2)), mask)

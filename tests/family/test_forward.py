@@ -89,7 +89,7 @@ def test_loss_falls_in_training_with_dropout(case: Case) -> None:
     batch = case.labelled_batch(model.config)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     losses = []
-    for _ in range(15):
+    for _ in range(30):
         loss = model(**batch).loss
         optimizer.zero_grad()
         loss.backward()

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from broadsheet.modeling.seeded_dropout import LEVELS, draw_seed, keep_mask, keep_scale
+from broadsheet.modeling.seeded_dropout import LEVELS, Dropout, draw_seed, drop, keep_mask, keep_scale
 
 
 def test_the_same_seed_keeps_the_same() -> None:
@@ -64,3 +64,51 @@ def test_nothing_is_dropped_at_rate_zero() -> None:
 def test_rates_out_of_range(rate: float) -> None:
     with pytest.raises(ValueError, match=f"dropout rate is {rate}; it must be at least 0 and below 1"):
         keep_mask((2,), rate, 1)
+
+
+def test_drop_scales_what_is_kept() -> None:
+    values = torch.randn(6, 35)
+    keep = keep_mask((6, 35), 0.3, 5)
+    torch.testing.assert_close(drop(values, 0.3, 5), torch.where(keep, values * keep_scale(0.3), 0.0))
+    assert drop(values, 0.0, 5) is values
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_layer_drops_the_same_in_both_directions(dtype: torch.dtype) -> None:
+    layer, values = Dropout(0.4).train(), torch.ones(50, 21, dtype=dtype, requires_grad=True)
+    torch.manual_seed(2)
+    dropped = layer(values)
+    dropped.backward(torch.full_like(values, 2))
+    assert values.grad is not None
+    assert torch.equal(values.grad, 2 * dropped)
+    assert 0.3 < float((dropped == 0).double().mean()) < 0.5
+    torch.manual_seed(2)
+    assert torch.equal(layer(values), dropped)
+    assert not torch.equal(layer(values), dropped)
+
+
+def test_layer_keeps_no_mask() -> None:
+    saved: list[torch.Tensor] = []
+    values = torch.randn(10, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: saved.append(tensor) or tensor, lambda tensor: tensor
+    ):
+        Dropout(0.5).train()(values)
+    assert saved == []
+
+
+def test_layer_does_nothing_in_evaluation_and_at_rate_zero() -> None:
+    values = torch.randn(10)
+    assert torch.equal(Dropout(0.5).eval()(values), values)
+    assert torch.equal(Dropout(0.0).train()(values), values)
+
+
+def test_gradient_of_the_gradient_through_the_layer() -> None:
+    layer, values = Dropout(0.5).train(), torch.randn(9, dtype=torch.float64, requires_grad=True)
+
+    def function(inputs: torch.Tensor) -> torch.Tensor:
+        torch.manual_seed(4)
+        return layer(inputs.square())
+
+    assert torch.autograd.gradcheck(function, values)
+    assert torch.autograd.gradgradcheck(function, values)
