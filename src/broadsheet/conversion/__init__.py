@@ -1,0 +1,1 @@
+"""Checkpoints of the papers' authors as checkpoints of the family."""

@@ -1,0 +1,56 @@
+"""Reading others' checkpoint folders: safetensors, or pickles by torch's weights_only loader, which runs no code."""
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from broadsheet.tokenization.input_checks import InputError
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The config.json of a folder. Raises InputError where there is none or it is broken."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise InputError(f"{folder} has no config.json; name the folder of a released checkpoint.")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is no valid JSON ({error}); download it again.") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{path} holds no JSON object; download it again.")
+    return config
+
+
+def read_weights(folder: Path) -> dict[str, torch.Tensor]:
+    """
+    The tensors of a folder's model.safetensors or pytorch_model.bin, by name.
+
+    Raises:
+        InputError: there is neither, the file is damaged, or it holds anything but tensors.
+    """
+    safe, pickled = folder / "model.safetensors", folder / "pytorch_model.bin"
+    if safe.is_file():
+        try:
+            return load_file(safe)
+        except (SafetensorError, OSError) as error:
+            raise InputError(f"{safe} is damaged or cut short ({error}); download it again.") from error
+    if not pickled.is_file():
+        raise InputError(f"{folder} has neither model.safetensors nor pytorch_model.bin; download the weights too.")
+    try:
+        weights = torch.load(pickled, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise InputError(
+            f"{pickled} is damaged or holds more than tensors, which could run code when it is read; get the "
+            "checkpoint from its authors."
+        ) from error
+    except (RuntimeError, EOFError, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{pickled} is damaged or cut short ({reason}); download it again.") from error
+    if not isinstance(weights, dict) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
+        raise InputError(f"{pickled} holds no state dict of tensors; name the folder of a released checkpoint.")
+    return dict(weights)
