@@ -71,7 +71,7 @@ SHOP_ITEMS = _phrases(
     "Mineral water|Muesli|Postcards|Candle|Phone cable|Salted nuts|Lemonade|Rye bread|Butter|Sponges|"
     "Light bulb"
 )
-_MONTHS = _words("January February March April May June July August September October November December")
+_MONTHS = _words("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec")
 
 
 @dataclass(frozen=True)
@@ -89,17 +89,15 @@ class Style:
         return cls(
             date_format=rng.choice(
                 (
-                    "{d} {month} {y}",
-                    "{month} {d}, {y}",
                     "{d:02}.{m:02}.{y}",
                     "{y}-{m:02}-{d:02}",
                     "{m:02}/{d:02}/{y}",
                     "{d:02}/{m:02}/{y}",
                     "{d:02}-{mon}-{y}",
-                    "{d} {mon} {y}",
+                    "{d:02}/{mon}/{y}",
                 )
             ),
-            currency=rng.choice(("", "", "$", "$", "£", "€", "EUR ", "USD ", "CHF ", " €", " EUR")),
+            currency=rng.choice(("", "", "$", "$", "£", "€", "CHF")),
             decimals=rng.choice(("point", "point", "comma", "plain")),
             number_format=rng.choice(
                 (
@@ -117,8 +115,7 @@ class Style:
 
     def date(self, day: date) -> str:
         """The day in the company's way of writing dates."""
-        month = _MONTHS[day.month - 1]
-        return self.date_format.format(d=day.day, m=day.month, y=day.year, month=month, mon=month[:3])
+        return self.date_format.format(d=day.day, m=day.month, y=day.year, mon=_MONTHS[day.month - 1])
 
     def amount(self, cents: int, currency: bool = True) -> str:
         """An amount of money, with the currency where the company writes it."""
@@ -130,7 +127,7 @@ class Style:
         sign = "-" if cents < 0 else ""
         if not currency or not self.currency:
             return sign + whole
-        return sign + whole + self.currency if self.currency.startswith(" ") else sign + self.currency + whole
+        return sign + self.currency + whole
 
     def number(self, rng: Random, year: int) -> str:
         """A document number, such as of an invoice or an order; all kinds of documents share the formats."""

@@ -33,7 +33,12 @@ NUM_TRAIN, NUM_TEST = 900, 100
 CONTESTANTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("layout", "words and their boxes", "documents", {}),
     ("shuffled", "words and the boxes of other words", "shuffled", {}),
-    ("no-boxes", "words in their order, no boxes", "documents", {"skim_input": "position", "contextualize_layout": False}),
+    (
+        "no-boxes",
+        "words in their order, no boxes",
+        "documents",
+        {"skim_input": "position", "contextualize_layout": False},
+    ),
 )
 
 

@@ -111,14 +111,14 @@ def _draw_head(sheet: Sheet, rng: Random, look: Look, title: str) -> None:
     sheet.start_block()
     name, y = company(rng), HEAD + _jitter(rng)
     size = rng.choice((14.0, 16.0, 18.0))
-    size = fitting_size(name, look.font.bold, size, 0.5 * WIDTH)
+    size = fitting_size(name, look.font.bold, size, 0.44 * WIDTH)
     sheet.text(name, look.margin, y, look.font.bold, size, color=rng.choice((look.accent, "#111111")), label="sender")
     for line in address(rng) + (contact(rng, name) if rng.random() < 0.6 else []):
         y += 1.3 * look.size
         sheet.text(line, look.margin, y, look.font.regular, look.size * 0.85, color=GREY, is_value=True)
     sheet.start_block()
     right = WIDTH - look.margin
-    size = fitting_size(title, look.font.bold, rng.choice((16.0, 20.0, 24.0)), 0.36 * WIDTH)
+    size = fitting_size(title, look.font.bold, rng.choice((16.0, 20.0, 24.0)), 0.34 * WIDTH)
     sheet.text(title, right, HEAD + _jitter(rng), look.font.bold, size, "right", rng.choice((look.accent, "#111111")))
     if rng.random() < 0.5:
         sheet.line(look.margin, WINDOW - 30, right, WINDOW - 30, look.accent, 1.0)
