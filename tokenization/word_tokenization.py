@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
 from tokenizers import Encoding, normalizers, pre_tokenizers
 
 from .input_checks import InputError, describe_word, start_sentence

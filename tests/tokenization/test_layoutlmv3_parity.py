@@ -1,4 +1,4 @@
-"""Against transformers' LayoutLMv3 tokenizer, whose habits the processors follow: the same content, and not slower."""
+"""Against transformers' LayoutLMv3 tokenizer, whose habits the processors follow: the same content."""
 
 import json
 import os
