@@ -92,23 +92,26 @@ class SkimmingMaskConfig(WarmStartConfigMixin, PreTrainedConfig):
 
     def validate_architecture(self) -> None:
         """Refuse combinations that no model can be built from."""
-        backbone, skim = self.backbone_config, self.skim_config
-        if not isinstance(backbone, PreTrainedConfig) or not isinstance(skim, PreTrainedConfig):
-            return
-        if skim.model_type != SkimformerConfig.model_type:
-            raise ValueError(
-                f"skim_config is of the model type '{skim.model_type}'; pass that of a skimformer, whose attention is "
-                "over all tokens."
-            )
-        if skim.num_attention_heads != backbone.num_attention_heads:
-            raise ValueError(
-                f"The Skimformer has {skim.num_attention_heads} heads but the backbone has "
-                f"{backbone.num_attention_heads}; take one with as many, since each head reads the pattern of its own."
-            )
-        if self.top_k < 1:
-            raise ValueError(f"top_k={self.top_k} leaves no token to attend to; set it to 1 or more.")
-        if getattr(backbone, "is_decoder", False):
-            raise ValueError("backbone_config.is_decoder is True; SkimmingMask wraps encoders, set it to False.")
+        if isinstance(self.backbone_config, PreTrainedConfig) and isinstance(self.skim_config, PreTrainedConfig):
+            check_parts(self.backbone_config, self.skim_config, self.top_k)
 
 
-__all__ = ["SkimmingMaskConfig"]
+def check_parts(backbone: Any, skim: Any, top_k: int) -> None:
+    """Raise ValueError where a backbone's and a Skimformer's config do not fit, or k is no number of tokens."""
+    if skim.model_type != SkimformerConfig.model_type:
+        raise ValueError(
+            f"skim_config is of the model type '{skim.model_type}'; pass that of a skimformer, whose attention is "
+            "over all tokens."
+        )
+    if skim.num_attention_heads != backbone.num_attention_heads:
+        raise ValueError(
+            f"The Skimformer has {skim.num_attention_heads} heads but the backbone has "
+            f"{backbone.num_attention_heads}; take one with as many, since each head reads the pattern of its own."
+        )
+    if top_k < 1:
+        raise ValueError(f"top_k={top_k} leaves no token to attend to; set it to 1 or more.")
+    if getattr(backbone, "is_decoder", False):
+        raise ValueError("backbone_config.is_decoder is True; SkimmingMask wraps encoders, set it to False.")
+
+
+__all__ = ["SkimmingMaskConfig", "check_parts"]

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from transformers import (
     AutoModel,
+    AutoModelForDocumentQuestionAnswering,
     AutoModelForMaskedLM,
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
@@ -61,8 +62,8 @@ class SkimmingMaskPreTrainedModel(WarmStartModelMixin, EncoderHeadMixin, PreTrai
     base_model_prefix = "skimming_mask"
     supports_gradient_checkpointing = True
     _supports_sdpa = True
-    # The Auto class that loads a backbone with the same head.
-    backbone_class: ClassVar[Any] = AutoModel
+    # The Auto classes that load a backbone with the same head.
+    backbone_classes: ClassVar[tuple[Any, ...]] = ()
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -124,6 +125,8 @@ class SkimmingMaskModel(SkimmingMaskPreTrainedModel):
                 f"{backbone_class.__name__} has an attention of its own, in which no pattern can be put; wrap BERT, "
                 "LayoutLM, RoBERTa or another encoder that supports sdpa."
             )
+        if any(getattr(module, "is_causal", False) for module in self.backbone.modules()):
+            raise ValueError(f"{backbone_class.__name__} is causal; wrap an encoder, as BERT, LayoutLM or RoBERTa.")
         self.skim = SkimModule(skim_config)
         self.backbone_inputs = set(inspect.signature(self.backbone.forward).parameters)
         self.pooler = None
@@ -281,7 +284,7 @@ def _embedding(backbone: nn.Module, name: str) -> nn.Embedding | None:
 class SkimmingMaskForMaskedLM(SkimmingMaskPreTrainedModel):
     """SkimmingMask with its backbone's masked LM head: RoBERTa's under `lm_head`, BERT's under `cls`."""
 
-    backbone_class = AutoModelForMaskedLM
+    backbone_classes = (AutoModelForMaskedLM,)
 
     def __init__(self, config: SkimmingMaskConfig):
         super().__init__(config)
@@ -329,7 +332,7 @@ class SkimmingMaskForMaskedLM(SkimmingMaskPreTrainedModel):
 class SkimmingMaskForTokenClassification(SkimmingMaskPreTrainedModel):
     """SkimmingMask with a linear classifier over the tokens."""
 
-    backbone_class = AutoModelForTokenClassification
+    backbone_classes = (AutoModelForTokenClassification,)
 
     def __init__(self, config: SkimmingMaskConfig):
         super().__init__(config)
@@ -358,7 +361,7 @@ class SkimmingMaskForTokenClassification(SkimmingMaskPreTrainedModel):
 class SkimmingMaskForSequenceClassification(SkimmingMaskPreTrainedModel):
     """SkimmingMask with a linear classifier over the pooled first token."""
 
-    backbone_class = AutoModelForSequenceClassification
+    backbone_classes = (AutoModelForSequenceClassification,)
 
     def __init__(self, config: SkimmingMaskConfig):
         super().__init__(config)
@@ -387,7 +390,7 @@ class SkimmingMaskForSequenceClassification(SkimmingMaskPreTrainedModel):
 class SkimmingMaskForQuestionAnswering(SkimmingMaskPreTrainedModel):
     """SkimmingMask with start and end scores of an extracted answer."""
 
-    backbone_class = AutoModelForQuestionAnswering
+    backbone_classes = (AutoModelForQuestionAnswering, AutoModelForDocumentQuestionAnswering)
 
     def __init__(self, config: SkimmingMaskConfig):
         super().__init__(config)

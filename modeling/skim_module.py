@@ -45,12 +45,11 @@ class SkimModule(nn.Module):
         self.skim_attention = SkimAttention(
             config.hidden_layout_size, config.num_attention_heads, config.skim_attention_head_size, 0.0, 0
         )
-        self.requires_grad_(False)
         self.eval()
 
     def train(self, mode: bool = True) -> "SkimModule":
-        """Stays in evaluation mode."""
-        return super().train(False)
+        """Stays in evaluation mode and frozen: `from_pretrained` gives a model new parameters, then calls this."""
+        return super().train(False).requires_grad_(False)
 
     @property
     def reads_boxes(self) -> bool:

@@ -5,9 +5,11 @@ import logging
 from typing import Any
 
 import torch
+from transformers import AutoConfig, AutoModel
 from transformers.modeling_utils import PreTrainedModel
 
 from .configuration_skimformer import SkimformerConfig
+from .configuration_skimming_mask import check_parts
 from .modeling_skimformer import SkimformerModel
 from .skim_module import SKIM_PARTS
 
@@ -24,6 +26,7 @@ def assemble(cls: Any, skimformer: Any, backbone: Any, top_k: int, **kwargs: Any
     """`from_skimformer_and_backbone` of the SkimmingMask classes, which see."""
     skimformer = load_skimformer(skimformer)
     backbone, fresh = _load_backbone(cls, backbone)
+    check_parts(backbone.config, skimformer.config, top_k)
     head_config = copy.deepcopy(backbone.config)
     own = {name: getattr(head_config, name) for name in ("id2label", "label2id", "problem_type")}
     if "num_labels" in kwargs or "id2label" in kwargs:
@@ -54,7 +57,10 @@ def _load_backbone(cls: Any, backbone: Any) -> tuple[Any, set[str]]:
     """The text encoder with the head of `cls` if it has one, and the names of what its checkpoint lacks."""
     if isinstance(backbone, PreTrainedModel):
         return backbone, set()
-    loaded, info = cls.backbone_class.from_pretrained(backbone, output_loading_info=True)
+    config = AutoConfig.from_pretrained(backbone)
+    with_head = [each for each in cls.backbone_classes if each._model_mapping.get(type(config), None) is not None]
+    auto_class = with_head[0] if with_head else AutoModel
+    loaded, info = auto_class.from_pretrained(backbone, output_loading_info=True)
     missing = set(info["missing_keys"])
     return loaded, {new for name in missing for new in _new_names(cls, loaded, name)}
 
