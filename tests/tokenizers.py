@@ -10,9 +10,8 @@ Training happens once per process and kind; every call returns a tokenizer of it
 from functools import cache
 from typing import Any
 
-from transformers import PreTrainedTokenizerFast
-
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
 
 KINDS = ("wordpiece", "bpe", "unigram")
 

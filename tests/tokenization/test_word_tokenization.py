@@ -3,12 +3,12 @@
 import pytest
 from tests.tokenization.examples import make_processor
 from tests.tokenizers import KINDS, SENTENCES, tiny_tokenizer
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import AutoTokenizer, BertTokenizerLegacy, PreTrainedTokenizerFast, RobertaTokenizer
 
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.processing_skimformer import SkimformerProcessor
 from broadsheet.tokenization.word_tokenization import prepare_tokenizer, special_tokens, tokenize_words
-from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 TEXT = "Invoice number of the lender total quickly"
 
