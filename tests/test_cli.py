@@ -14,6 +14,18 @@ from broadsheet.modeling.modeling_skimformer import SkimformerForTokenClassifica
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.processing_skimformer import SkimformerProcessor
 
+COMMANDS = [
+    "demo",
+    "extract",
+    "finetune",
+    "evaluate",
+    "pretrain",
+    "train-tokenizer",
+    "bench",
+    "reproduce",
+    "convert",
+    "convert skim-attention",
+]
 LABELS = {0: "O", 1: "B-name", 2: "I-name", 3: "B-date", 4: "I-date"}
 
 
@@ -114,9 +126,9 @@ def test_model_without_processor(model_folder, letter, tmp_path):
         FieldExtractor.from_pretrained(tmp_path / "bare")
 
 
-@pytest.mark.parametrize("command", ["demo", "extract", "finetune", "evaluate", "train-tokenizer", "bench"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_of_every_command(command):
-    result = run(command, "--help")
+    result = run(*command.split(), "--help")
     assert result.exit_code == 0
     assert len(result.output) > 200
 

@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -109,36 +110,54 @@ def extract(
         raise typer.Exit(2)
 
 
-@app.command("finetune", **PASS_ON)
-def finetune(context: typer.Context) -> None:
-    """Fine-tune a model on labelled documents, by a YAML recipe, flags, or both: see `broadsheet finetune --help`."""
-    from broadsheet.training import finetune as command
+def _hand_on(command: str, module: str, text: str, group: typer.Typer = app) -> None:
+    """Add a command whose arguments go to the `main` of a module, which has a `--help` of its own."""
 
-    command.main(context.args)
+    def run(context: typer.Context) -> None:
+        raise typer.Exit(import_module(module).main(context.args) or 0)
 
-
-@app.command("evaluate", **PASS_ON)
-def evaluate(context: typer.Context) -> None:
-    """Measure a fine-tuned model on labelled documents, by entity type: see `broadsheet evaluate --help`."""
-    from broadsheet.training import evaluate as command
-
-    command.main(context.args)
+    group.command(command, help=text, **PASS_ON)(run)
 
 
-@app.command("train-tokenizer", **PASS_ON)
-def train_tokenizer(context: typer.Context) -> None:
-    """Train a tokenizer on documents or text: see `broadsheet train-tokenizer --help`."""
-    from broadsheet.training import tokenizer as command
-
-    command.main(context.args)
-
-
-@app.command("bench", **PASS_ON)
-def bench(context: typer.Context) -> None:
-    """Measure the speed promises side by side with their peers: see `broadsheet bench --help`."""
-    from broadsheet import bench as command
-
-    raise typer.Exit(command.main(context.args))
+_hand_on(
+    "finetune",
+    "broadsheet.training.finetune",
+    "Fine-tune a model on labelled documents, by a YAML recipe, flags, or both: see `broadsheet finetune --help`.",
+)
+_hand_on(
+    "evaluate",
+    "broadsheet.training.evaluate",
+    "Measure a fine-tuned model on labelled documents, by entity type: see `broadsheet evaluate --help`.",
+)
+_hand_on(
+    "pretrain",
+    "broadsheet.training.pretrain",
+    "Pre-train a model by masked language modelling on pages of documents: see `broadsheet pretrain --help`.",
+)
+_hand_on(
+    "train-tokenizer",
+    "broadsheet.training.tokenizer",
+    "Train a tokenizer on documents or text: see `broadsheet train-tokenizer --help`.",
+)
+_hand_on(
+    "bench",
+    "broadsheet.bench",
+    "Measure the speed promises side by side with their peers: see `broadsheet bench --help`.",
+)
+_hand_on(
+    "reproduce",
+    "broadsheet.results.reproduce",
+    "Run a paper's table, each row with its seeds, resumable, beside the paper's numbers: see `broadsheet reproduce "
+    "--help`.",
+)
+convert = typer.Typer(help="Convert the authors' released checkpoints.", no_args_is_help=True)
+app.add_typer(convert, name="convert")
+_hand_on(
+    "skim-attention",
+    "broadsheet.conversion.skim_attention",
+    "Skim-Attention's released folders (Skimformer, LongSkimformer, SkimmingMask, BERT + SkimEmbeddings).",
+    convert,
+)
 
 
 def fields_as_json(path: Path, document: Document, entities: list[Any]) -> dict[str, Any]:

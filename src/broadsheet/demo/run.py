@@ -27,7 +27,7 @@ from broadsheet.training.arguments import (
 from broadsheet.training.finetune import finetune
 from broadsheet.visualization import annotate_pages, save_pages
 
-NUM_TRAIN, NUM_TEST = 900, 100
+NUM_TRAIN, NUM_TEST = 700, 100
 
 # Name, what it sees, which data, what differs in the model's configuration.
 CONTESTANTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
