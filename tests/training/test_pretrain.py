@@ -250,7 +250,7 @@ def test_recipes(arguments):
     from broadsheet.training.pretraining_arguments import CorpusArguments, PretrainingArguments, PretrainingSchedule
 
     kinds = [PretrainingArguments, CorpusArguments, ModelArguments, PretrainingSchedule]
-    for recipe, steps, length, rate in (("small", 1500, 256, 1e-3), ("paper", 10000, 512, 1e-4)):
+    for recipe, steps, length, rate in (("small", 1000, 128, 1e-3), ("paper", 10000, 512, 1e-4)):
         run, data, _, schedule = parse(kinds, [f"skim_pretrain_{recipe}", "--output_dir", "x"], "pretrain", "")
         assert (schedule.max_steps, data.max_length, schedule.learning_rate) == (steps, length, rate)
         assert (run.mask_probability, schedule.warmup_steps, schedule.weight_decay) == (0.15, 100, 0.01)
