@@ -229,7 +229,7 @@ class SkimmingMaskModel(SkimmingMaskPreTrainedModel):
         return input_shape
 
     @torch.no_grad()
-    def skimming_mask(
+    def attended_tokens(
         self, bbox: torch.Tensor | None, attention_mask: torch.Tensor | None, input_shape: torch.Size
     ) -> torch.Tensor:
         """
@@ -251,12 +251,12 @@ class SkimmingMaskModel(SkimmingMaskPreTrainedModel):
         dense: bool = False,
     ) -> SkimmingPattern:
         """
-        What all layers attend by. Arguments as in `skimming_mask`, and:
+        What all layers attend by. Arguments as in `attended_tokens`, and:
 
         Args:
             dense: take the plain form, which gives the probabilities.
         """
-        mask = self.skimming_mask(bbox, attention_mask, input_shape)
+        mask = self.attended_tokens(bbox, attention_mask, input_shape)
         backend, form = self.config._attn_implementation or "sdpa", self.config.attention_form
         eager = backend == "eager" or dense
         if not eager and not is_traced() and form != "dense":

@@ -123,6 +123,18 @@ def save_pages(images: Sequence[Image.Image], path: str | os.PathLike[str], max_
     _tile(shown).save(path)
 
 
+def render_pages(
+    document: Document, pages: Sequence[int] | None = None, password: str | None = None
+) -> list[Image.Image]:
+    """The pages as `document.source` shows them, or their words on white: one RGB picture each, nothing drawn on."""
+    return _draw_sources(document, list(range(document.num_pages)) if pages is None else pages, password)
+
+
+def page_font(size: float) -> ImageFont.FreeTypeFont:
+    """The font of what is written on pages, in pixels."""
+    return _font(size)
+
+
 def _tile(images: Sequence[Image.Image]) -> Image.Image:
     """The pictures in rows, left to right, in their own size: one by one they stay readable."""
     columns = min(len(images), max(1, math.ceil(math.sqrt(len(images) * 1.3))))

@@ -138,7 +138,7 @@ def test_each_head_attends_to_the_k_that_the_skimformer_attends_to(model_type: s
 def test_a_token_need_not_attend_to_itself_nor_to_the_first() -> None:
     model = SkimmingMaskModel.from_skimformer_and_backbone(skimformer(), backbone("bert"), top_k=2)
     inputs = batch()
-    mask = model.skimming_mask(inputs["bbox"], inputs["attention_mask"], inputs["input_ids"].shape)
+    mask = model.attended_tokens(inputs["bbox"], inputs["attention_mask"], inputs["input_ids"].shape)
     assert not mask.diagonal(dim1=2, dim2=3).all()
     assert not mask[..., 0].all()
 
@@ -150,9 +150,9 @@ def test_the_pattern_is_clean_in_training_and_the_skim_module_frozen(tmp_path: P
     inputs = batch()
     for each in (model, SkimmingMaskForTokenClassification.from_pretrained(tmp_path)):
         base = each.base_model
-        expected = base.eval().skimming_mask(inputs["bbox"], inputs["attention_mask"], (2, 14))
+        expected = base.eval().attended_tokens(inputs["bbox"], inputs["attention_mask"], (2, 14))
         each.train()
-        assert torch.equal(base.skimming_mask(inputs["bbox"], inputs["attention_mask"], (2, 14)), expected)
+        assert torch.equal(base.attended_tokens(inputs["bbox"], inputs["attention_mask"], (2, 14)), expected)
         assert base.backbone.training
         assert not any(module.training for module in base.skim.modules())
         assert not any(parameter.requires_grad for parameter in base.skim.parameters())
@@ -164,11 +164,11 @@ def test_the_pattern_is_clean_in_training_and_the_skim_module_frozen(tmp_path: P
 def test_the_pattern_is_the_same_in_every_precision() -> None:
     model = SkimmingMaskModel.from_skimformer_and_backbone(skimformer(), backbone("bert"), 3).to(torch.bfloat16)
     inputs = batch()
-    expected = model.skimming_mask(inputs["bbox"], inputs["attention_mask"], (2, 14))
+    expected = model.attended_tokens(inputs["bbox"], inputs["attention_mask"], (2, 14))
     with torch.autocast("cpu", torch.bfloat16):
-        assert torch.equal(model.skimming_mask(inputs["bbox"], inputs["attention_mask"], (2, 14)), expected)
+        assert torch.equal(model.attended_tokens(inputs["bbox"], inputs["attention_mask"], (2, 14)), expected)
     model.float()
-    assert torch.equal(model.skimming_mask(inputs["bbox"], inputs["attention_mask"], (2, 14)), expected)
+    assert torch.equal(model.attended_tokens(inputs["bbox"], inputs["attention_mask"], (2, 14)), expected)
 
 
 def test_auto_takes_the_sparse_form_where_it_skips_enough() -> None:
@@ -258,7 +258,7 @@ def test_a_backbone_without_pooler_and_token_types() -> None:
     assert results[0].pooler_output.shape == (2, 24)
     torch.testing.assert_close(results[0].last_hidden_state, results[1].last_hidden_state, rtol=0, atol=1e-5)
     changed = {**inputs, "input_ids": inputs["input_ids"].clone()}
-    mask = model.skimming_mask(inputs["bbox"], inputs["attention_mask"], (2, 14))
+    mask = model.attended_tokens(inputs["bbox"], inputs["attention_mask"], (2, 14))
     unread = (~mask[0].any(0).any(0)).nonzero().flatten()
     if len(unread):
         changed["input_ids"][0, unread[-1]] = 7
@@ -271,3 +271,9 @@ def test_a_decoder_is_no_backbone() -> None:
     skim = skimformer().config.to_dict()
     with pytest.raises(ValueError, match="causal|encoder"):
         SkimmingMaskModel(SkimmingMaskConfig(backbone_config=GPT2Config(n_head=2, n_embd=24), skim_config=skim))
+
+
+def test_the_base_model_is_its_own() -> None:
+    """transformers looks for `base_model_prefix` on every model: nothing else may have that name."""
+    model = SkimmingMaskModel.from_skimformer_and_backbone(skimformer(), backbone("bert"), 3)
+    assert model.base_model is model
