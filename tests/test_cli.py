@@ -23,6 +23,7 @@ COMMANDS = [
     "train-tokenizer",
     "bench",
     "reproduce",
+    "results",
     "convert",
     "convert skim-attention",
 ]

@@ -46,11 +46,14 @@ def demo(
     epochs: Annotated[
         int | None, typer.Option(help="Passes over the training documents; the demo's own if omitted.")
     ] = None,
+    record: Annotated[bool, typer.Option("--record", help="Write the comparison to results/demo.json too.")] = False,
 ) -> None:
     """Make business documents as PDFs, train a small Skimformer on them, extract the fields of one it never saw."""
     from broadsheet.demo.run import run_demo
+    from broadsheet.results.record import results_folder
 
-    run_demo(output, seed=seed, epochs=epochs, console=console)
+    folder = results_folder() if record else None
+    run_demo(output, seed=seed, epochs=epochs, console=console, record=folder)
 
 
 @app.command()
@@ -148,6 +151,12 @@ _hand_on(
     "reproduce",
     "broadsheet.results.reproduce",
     "Run a paper's table, each row with its seeds, resumable, beside the paper's numbers: see `broadsheet reproduce "
+    "--help`.",
+)
+_hand_on(
+    "results",
+    "broadsheet.results.publish",
+    "Make RESULTS.md, and the numbers that README and cards quote, from results/*.json: see `broadsheet results "
     "--help`.",
 )
 convert = typer.Typer(help="Convert the authors' released checkpoints.", no_args_is_help=True)

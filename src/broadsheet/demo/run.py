@@ -15,6 +15,8 @@ from broadsheet.cli import print_fields
 from broadsheet.demo.corpus import make_corpus, read_corpus
 from broadsheet.documents import Document, read_pdf
 from broadsheet.extraction import FieldExtractor
+from broadsheet.results.environment import today
+from broadsheet.results.record import Record, ResultTable, write_record
 from broadsheet.tokenization.tagging import decode_entities
 from broadsheet.training.arguments import (
     DataArguments,
@@ -42,7 +44,13 @@ CONTESTANTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 )
 
 
-def run_demo(output: Path, seed: int = 0, epochs: int | None = None, console: Console | None = None) -> None:
+def run_demo(
+    output: Path,
+    seed: int = 0,
+    epochs: int | None = None,
+    console: Console | None = None,
+    record: Path | None = None,
+) -> None:
     """
     Make documents, train three models of one size on them, compare these, and extract the fields of one document.
 
@@ -51,6 +59,7 @@ def run_demo(output: Path, seed: int = 0, epochs: int | None = None, console: Co
         seed: seed of documents and training.
         epochs: passes over the training documents; those of the recipe when None.
         console: where to print.
+        record: folder to write the comparison to as a record of results; not written when None.
     """
     console = console or Console()
     started = time.time()
@@ -70,6 +79,8 @@ def run_demo(output: Path, seed: int = 0, epochs: int | None = None, console: Co
 
     console.rule("5. Held-out documents, whose templates name and order the fields differently")
     console.print(comparison(results))
+    if record is not None:
+        console.print(f"Recorded in {write_record(record, make_record(results, seed))}")
 
     console.rule("6. The fields of one of them")
     extractor = FieldExtractor.from_pretrained(output / "layout")
@@ -110,20 +121,45 @@ def train(
 def comparison(results: dict[str, dict[str, Any]]) -> Table:
     """Entity precision, recall and F1 of the contestants, F1 with its interval."""
     table = Table()
-    table.add_column("the model sees")
-    for heading in ("precision", "recall", "F1", "95 % interval", "parameters", "training"):
-        table.add_column(heading, justify="right")
+    headings, *rows = comparison_cells(results)
+    table.add_column(headings[0])
+    for heading in headings[1:]:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def comparison_cells(results: dict[str, dict[str, Any]]) -> list[list[str]]:
+    """The comparison as text: headings, then a row for each contestant."""
+    rows = [["the model sees", "precis.", "recall", "F1", "95 % of F1", "parameters", "training"]]
     for name, sees, _, _ in CONTESTANTS:
         metrics, budget = results[name]["metrics"]["test"], results[name]["budget"]
         low, high = metrics["interval"]["f1"]
-        table.add_row(
-            sees,
-            *(f"{metrics[key]:.3f}" for key in ("precision", "recall", "f1")),
-            f"{low:.3f}-{high:.3f}",
-            f"{results[name]['parameters']:,}",
-            f"{budget['training_time_s']:.0f} s",
-        )
-    return table
+        scores = [f"{metrics[key]:.3f}" for key in ("precision", "recall", "f1")]
+        interval, seconds = f"{low:.3f}-{high:.3f}", f"{budget['training_time_s']:.0f} s"
+        rows.append([sees, *scores, interval, f"{results[name]['parameters']:,}", seconds])
+    return rows
+
+
+def make_record(results: dict[str, dict[str, Any]], seed: int) -> Record:
+    """The comparison as a record of results."""
+    headings, *rows = comparison_cells(results)
+    first = results[CONTESTANTS[0][0]]
+    return Record(
+        name="demo",
+        title="The demo: fields of business documents whose templates name and order them differently",
+        kind="table",
+        command="broadsheet demo --record",
+        date=today(),
+        data=f"{NUM_TRAIN} made documents to train on, {NUM_TEST} of held-out templates",
+        budget={name: result["budget"] for name, result in results.items()},
+        seeds=[seed],
+        environment=first["environment"],
+        measurements={name: result["metrics"]["test"] for name, result in results.items()},
+        tables=[ResultTable("Entity precision, recall and F1 (strict) on the held-out documents.", headings, rows)],
+        notes=["The model without boxes attends by the words' places in the sequence and has no layout tables."],
+    )
 
 
 def write_json_lines(path: Path, documents: Iterable[tuple[Document, list[str]]]) -> None:
