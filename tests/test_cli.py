@@ -20,6 +20,7 @@ COMMANDS = [
     "finetune",
     "evaluate",
     "pretrain",
+    "attention",
     "train-tokenizer",
     "bench",
     "reproduce",

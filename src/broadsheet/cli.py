@@ -143,6 +143,11 @@ _hand_on(
     "Train a tokenizer on documents or text: see `broadsheet train-tokenizer --help`.",
 )
 _hand_on(
+    "attention",
+    "broadsheet.maps.command",
+    "Draw what chosen words of a document attend to, as numbers and on the page: see `broadsheet attention --help`.",
+)
+_hand_on(
     "bench",
     "broadsheet.bench",
     "Measure the speed promises side by side with their peers: see `broadsheet bench --help`.",
