@@ -62,6 +62,11 @@ def drop_probabilities(probabilities: torch.Tensor, rate: float, seed: int, numb
     return drop(probabilities, rate, seed + number)
 
 
+def zeros_to_sum(like: torch.Tensor) -> torch.Tensor:
+    """Zeros of the shape of `like`, in float32 at least: a sum over many blocks in half precision loses the small."""
+    return torch.zeros_like(like, dtype=torch.promote_types(like.dtype, torch.float32))
+
+
 def score_gradient(clean: torch.Tensor, dropped: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
     """
     The gradient of the scores from that of the dropped-out probabilities: through dropout and softmax at once,

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from .attention_blocks import RowBlock, drop_probabilities, row_blocks, score_gradient
+from .attention_blocks import RowBlock, drop_probabilities, row_blocks, score_gradient, zeros_to_sum
 
 
 class BiasGradient:
@@ -20,6 +20,16 @@ class BiasGradient:
 
     def __init__(self) -> None:
         self._sum: torch.Tensor | None = None
+        self._layers: list[object] = []
+
+    def begin(self, layer: object) -> None:
+        """
+        A layer is about to add. If it has added before, that was in an earlier pass, for other inputs than the bias
+        (`torch.autograd.grad`), and nobody took the sum: it begins anew.
+        """
+        if layer in self._layers:
+            self._sum, self._layers = None, []
+        self._layers.append(layer)
 
     def add(self, block: RowBlock, scores: torch.Tensor, like: torch.Tensor) -> None:
         """Add the gradient of a block's scores, summed over documents where these share the bias `like`."""
@@ -30,9 +40,15 @@ class BiasGradient:
         else:
             self._sum[block.documents, :, block.rows] += scores
 
-    def take(self) -> torch.Tensor | None:
-        """The sum, given away."""
-        total, self._sum = self._sum, None
+    def take(self, count: int) -> torch.Tensor | None:
+        """The sum of the `count` layers of this pass, given away."""
+        total, added = self._sum, len(self._layers)
+        self._sum, self._layers = None, []
+        if added != count:
+            raise RuntimeError(
+                f"{count} layers read the bias in this backward pass, but {added} left gradients for it; an earlier "
+                "pass through other layers asked for other inputs alone. Ask for the bias's in it too."
+            )
         return total
 
 
@@ -113,8 +129,8 @@ class _Link(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, _link: torch.Tensor) -> tuple:  # type: ignore[override]
-        return ctx.gradient.take(), None
+    def backward(ctx: Any, link: torch.Tensor) -> tuple:  # type: ignore[override]
+        return ctx.gradient.take(int(link)), None
 
 
 class _BiasedAttention(torch.autograd.Function):
@@ -137,6 +153,7 @@ class _BiasedAttention(torch.autograd.Function):
         output = torch.empty_like(value)
         ctx.save_for_backward(query, key, value, bias, mask)
         ctx.gradient, ctx.scaling, ctx.dropout, ctx.seed = gradient, scaling, dropout, seed
+        ctx.layer = object()
         for block in row_blocks(query):
             clean = _block(ctx, query, key, bias, mask, block)
             dropped = drop_probabilities(clean, dropout, seed, block.number).to(value.dtype)
@@ -148,7 +165,9 @@ class _BiasedAttention(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:  # type: ignore[override]
         query, key, value, bias, mask = ctx.saved_tensors
         query_gradient = torch.empty_like(query)
-        key_gradient, value_gradient = torch.zeros_like(key), torch.zeros_like(value)
+        key_gradient, value_gradient = zeros_to_sum(key), zeros_to_sum(value)
+        if ctx.gradient is not None:
+            ctx.gradient.begin(ctx.layer)
         for block in row_blocks(query):
             documents, rows, number = block
             clean = _block(ctx, query, key, bias, mask, block)
@@ -161,8 +180,9 @@ class _BiasedAttention(torch.autograd.Function):
             scores = scores.to(query.dtype).mul_(ctx.scaling)
             query_gradient[documents, :, rows] = scores @ key[documents]
             key_gradient[documents] += scores.transpose(-1, -2) @ query[documents, :, rows]
-        link = None if ctx.gradient is None else torch.zeros(())
-        return query_gradient, key_gradient, value_gradient, None, link, None, None, None, None, None
+        link = None if ctx.gradient is None else torch.ones(())  # these are counted
+        gradients = query_gradient, key_gradient.to(key.dtype), value_gradient.to(value.dtype)
+        return *gradients, None, link, None, None, None, None, None
 
 
 def _block(

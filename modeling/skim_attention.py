@@ -19,7 +19,7 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from .attention_blocks import LayerGradients, RowBlock, drop_probabilities, row_blocks, score_gradient
+from .attention_blocks import LayerGradients, RowBlock, drop_probabilities, row_blocks, score_gradient, zeros_to_sum
 from .encoder_layer import merge_heads, split_heads
 from .layout_embeddings import is_traced
 from .matrix_products import Linear, multiply
@@ -178,7 +178,7 @@ class _KeptProbabilities(torch.autograd.Function):
         returned = ctx.returned.take(link)
         if direct is None and not returned:
             return None, None, None, None, None, None
-        query_gradient, key_gradient = torch.empty_like(query), torch.zeros_like(key)
+        query_gradient, key_gradient = torch.empty_like(query), zeros_to_sum(key)
         for block in row_blocks(query):
             documents, rows, _ = block
             dropped = probabilities[documents, :, rows]
@@ -187,7 +187,7 @@ class _KeptProbabilities(torch.autograd.Function):
             scores = score_gradient(clean, dropped, gradient).to(query.dtype).mul_(scale)
             query_gradient[documents, :, rows] = multiply(scores, key[documents])
             key_gradient[documents] += multiply(scores.transpose(-1, -2), query[documents, :, rows])
-        return query_gradient, key_gradient, None, None, None, None
+        return query_gradient, key_gradient.to(key.dtype), None, None, None, None
 
 
 def _gathered_gradient(
@@ -256,8 +256,8 @@ class _RecomputedAttention(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:  # type: ignore[override]
         query, key, value, mask = ctx.saved_tensors
         scale = query.shape[-1] ** -0.5
-        query_gradient, key_gradient = torch.empty_like(query), torch.zeros_like(key)
-        value_gradient = torch.zeros_like(value)
+        query_gradient, key_gradient = torch.empty_like(query), zeros_to_sum(key)
+        value_gradient = zeros_to_sum(value)
         for block in row_blocks(query):
             documents, rows, number = block
             clean = _clean_block(query, key, mask, block)
@@ -267,7 +267,7 @@ class _RecomputedAttention(torch.autograd.Function):
             scores = score_gradient(clean, dropped, probability_gradient).to(query.dtype).mul_(scale)
             query_gradient[documents, :, rows] = multiply(scores, key[documents])
             key_gradient[documents] += multiply(scores.transpose(-1, -2), query[documents, :, rows])
-        return query_gradient, key_gradient, value_gradient, None, None, None
+        return query_gradient, key_gradient.to(key.dtype), value_gradient.to(value.dtype), None, None, None
 
 
 def _clean_block(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, block: RowBlock) -> torch.Tensor:

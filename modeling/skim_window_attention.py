@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from .attention_blocks import LayerGradients
+from .attention_blocks import LayerGradients, zeros_to_sum
 from .encoder_layer import merge_heads, split_heads
 from .global_tokens import GlobalTokens, gather_global, global_probabilities, put_global_rows
 from .layout_embeddings import is_traced
@@ -196,7 +196,7 @@ class _KeptBlocks(torch.autograd.Function):
         outputs = torch.cat([output for output, _ in returned], -1)
         values = torch.cat([value for _, value in returned], -1)
         scaling = query.shape[-1] ** -0.5
-        totals = [torch.zeros_like(tensor.transpose(1, 2).contiguous()) for tensor in (query, key)]
+        totals = [zeros_to_sum(tensor.transpose(1, 2).contiguous()) for tensor in (query, key)]
         start = 0
         for block in table_blocks(ctx.table, *query.shape[:2]):
             q, k = gather_tokens(query, block.queries), gather_tokens(key, block.keys)
@@ -210,7 +210,8 @@ class _KeptBlocks(torch.autograd.Function):
             scores = product.addcmul_(clean, product.sum(-1, keepdim=True), value=-1).to(q.dtype).mul_(scaling)
             scatter_tokens(scores @ k, block.queries, totals[0])
             scatter_tokens(scores.transpose(-1, -2) @ q, block.keys, totals[1])
-        return totals[0].transpose(1, 2), totals[1].transpose(1, 2), None, None, None, None
+        gradients = [total.transpose(1, 2).to(query.dtype) for total in totals]
+        return *gradients, None, None, None, None
 
 
 class _ReadBlocks(torch.autograd.Function):
@@ -245,12 +246,12 @@ class _ReadBlocks(torch.autograd.Function):
             ctx.returned.leave(gradient, value)
         value_gradient = None
         if ctx.needs_input_grad[2]:
-            total = torch.zeros_like(value.transpose(1, 2).contiguous())
+            total = zeros_to_sum(value.transpose(1, 2).contiguous())
             start = 0
             for block in table_blocks(ctx.table, *value.shape[:2]):
                 part = gather_tokens(gradient, block.queries)
                 dropped = probabilities[:, start : start + part.shape[1]]
                 scatter_tokens(dropped.transpose(-1, -2) @ part, block.keys, total)
                 start += part.shape[1]
-            value_gradient = total.transpose(1, 2)
+            value_gradient = total.transpose(1, 2).to(value.dtype)
         return None, ctx.one if ctx.needs_input_grad[1] else None, value_gradient, None, None

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
+from .attention_blocks import zeros_to_sum
 from .layout_embeddings import is_traced
 from .seeded_dropout import keep_mask, keep_scale
 
@@ -226,7 +227,7 @@ class _SparseAttention(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:  # type: ignore[override]
         inputs = ctx.saved_tensors
         query, key, value, query_numbers, key_numbers = inputs
-        totals = [None if x is None else torch.zeros_like(x.transpose(1, 2).contiguous()) for x in inputs]
+        totals = [None if x is None else zeros_to_sum(x.transpose(1, 2).contiguous()) for x in inputs]
         for block in table_blocks(ctx.table, *query.shape[:2]):
             q, k, v = (
                 gather_tokens(x, i) for x, i in zip(inputs, (block.queries, block.keys, block.keys), strict=False)
@@ -255,7 +256,10 @@ class _SparseAttention(torch.autograd.Function):
             scores_gradient = scores_gradient.to(q.dtype).mul_(ctx.scaling)
             scatter_tokens(scores_gradient @ k, block.queries, totals[0])
             scatter_tokens(scores_gradient.transpose(-1, -2) @ q, block.keys, totals[1])
-        gradients = [None if total is None else total.transpose(1, 2) for total in totals]
+        gradients = [
+            None if total is None else total.transpose(1, 2).to(x.dtype)
+            for total, x in zip(totals, inputs, strict=True)
+        ]
         return (*gradients, None, None, None, None, None)
 
 

@@ -128,6 +128,49 @@ def test_two_layers_with_one_bias_equal_the_plain_form(length, shared_by_documen
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
 
 
+def test_a_pass_for_other_inputs_leaves_nothing_to_the_bias():
+    tensors, bias, _ = attention_inputs(7, False)
+    gradients = []
+    for value_first in (False, True):
+        output = biased_attention(*tensors[:3], share_bias(bias), None, 0.4)
+        if value_first:
+            torch.autograd.grad(output.sum(), tensors[2], retain_graph=True)
+        gradients.append(torch.autograd.grad(output.square().sum(), bias)[0])
+    assert torch.equal(*gradients)
+
+
+def test_layers_of_another_pass_are_no_part_of_the_sum():
+    tensors, bias, _ = attention_inputs(7, False)
+    shared = share_bias(bias)
+    early, late = (biased_attention(*qkv, shared, None, 0.4) for qkv in (tensors[:3], tensors[3:]))
+    torch.autograd.grad(early.sum(), tensors[2], retain_graph=True)
+    with pytest.raises(RuntimeError, match="1 layers read the bias .* but 2 left gradients"):
+        torch.autograd.grad(late.sum(), bias, retain_graph=True)
+    both = torch.autograd.grad((early + late).square().sum(), bias)[0]
+    plain = sum(biased_probabilities(*qkv[:2], bias, None, 0.4) @ qkv[2] for qkv in (tensors[:3], tensors[3:]))
+    torch.testing.assert_close(both, torch.autograd.grad(plain.square().sum(), bias)[0])
+
+
+def test_half_precision_gradients_over_many_blocks(monkeypatch):
+    monkeypatch.setattr(attention_blocks, "CPU_BLOCK", HEADS * 256 * 4)
+    tensors, bias, _ = attention_inputs(256, True)
+    errors = []
+    for plain in (True, False):
+        halves = [tensor.detach().bfloat16().requires_grad_() for tensor in tensors[:3]]
+        exact = [tensor.detach().double().requires_grad_() for tensor in halves]
+        if plain:
+            output = biased_probabilities(*halves[:2], bias.float(), None, 0.4).bfloat16() @ halves[2]
+        else:
+            output = biased_attention(*halves, share_bias(bias.float()), None, 0.4)
+        (output.float() + output.float().square()).sum().backward()
+        expected = biased_probabilities(*exact[:2], bias, None, 0.4) @ exact[2]
+        (expected + expected.square()).sum().backward()
+        pairs = zip(halves, exact, strict=True)
+        errors.append([((half.grad - true.grad).norm() / true.grad.norm()).item() for half, true in pairs])
+    for by_blocks, in_one in zip(errors[1], errors[0], strict=True):
+        assert by_blocks < 1.5 * in_one
+
+
 def roberta(**changes):
     torch.manual_seed(0)
     config = RobertaConfig(

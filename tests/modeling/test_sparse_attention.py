@@ -151,3 +151,15 @@ def test_half_precision_is_near_and_keeps_its_type():
     assert output.dtype == torch.bfloat16
     exact = dense_attention(*(tensor.double() for tensor in tensors), table, 0.4)
     torch.testing.assert_close(output.double(), exact, rtol=2e-2, atol=2e-2)
+
+
+def test_half_precision_gradients_of_keys_in_many_blocks():
+    table = window_table(256, 256, 256, 4)
+    made = []
+    for attend, dtype in ((sparse_attention, "bfloat16"), (dense_attention, "bfloat16"), (dense_attention, "float64")):
+        tensors = [tensor.detach().bfloat16().to(getattr(torch, dtype)).requires_grad_() for tensor in inputs(1, 256)]
+        output = attend(*tensors, table, 0.4)
+        made.append(torch.autograd.grad((output + output.square()).sum(), tensors))
+    for by_blocks, in_one, exact in zip(*made, strict=True):
+        assert by_blocks.dtype == torch.bfloat16
+        assert (by_blocks - exact).norm() < 1.5 * (in_one - exact).norm()
