@@ -170,6 +170,11 @@ class EncoderHeadMixin:
         loss = None
         if labels is not None:
             loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config, **kwargs)
+            items = kwargs.get("num_items_in_batch")
+            if items is not None and self.config.problem_type != "single_label_classification":
+                # transformers' loss of numbers and of several labels is the mean of this batch all the same, though
+                # Trainer hands on how many labels all accumulated batches have, for a share of their mean.
+                loss = loss * labels.numel() / torch.as_tensor(items, device=loss.device)
         return SequenceClassifierOutput(loss, logits, outputs.hidden_states, outputs.attentions)
 
     def question_answering_output(

@@ -9,6 +9,7 @@ from transformers import BertConfig, RobertaConfig
 from transformers.models.bert.modeling_bert import BertOnlyMLMHead, BertPooler
 from transformers.models.roberta.modeling_roberta import RobertaLMHead
 
+from broadsheet.modeling.configuration_skimformer import SkimformerConfig
 from broadsheet.modeling.heads import (
     BertMaskedLMHead,
     FirstTokenPooler,
@@ -16,6 +17,7 @@ from broadsheet.modeling.heads import (
     classifier_dropout,
     linear_classifier,
 )
+from broadsheet.modeling.modeling_skimformer import SkimformerForSequenceClassification
 
 SIZES = {"vocab_size": 17, "hidden_size": 12, "num_attention_heads": 3}
 
@@ -52,3 +54,20 @@ def test_classifier_dropout_falls_back_on_the_hidden_dropout() -> None:
     assert classifier_dropout(SimpleNamespace(classifier_dropout=None, hidden_dropout_prob=0.3)).p == 0.3
     assert classifier_dropout(SimpleNamespace(classifier_dropout=0.0, hidden_dropout_prob=0.3)).p == 0.0
     assert linear_classifier(SimpleNamespace(hidden_size=4, num_labels=3)).weight.shape == (3, 4)
+
+
+@pytest.mark.parametrize("problem_type", ["regression", "single_label_classification", "multi_label_classification"])
+def test_a_share_of_the_loss_of_accumulated_batches(problem_type: str) -> None:
+    config = SkimformerConfig(**SIZES, num_hidden_layers=1, num_labels=3, problem_type=problem_type)
+    model = SkimformerForSequenceClassification(config).eval()
+    ids, bbox = torch.arange(8).view(4, 2), torch.zeros(4, 2, 4, dtype=torch.long)
+    labels = torch.eye(3)[[0, 2, 1, 1]]
+    if problem_type == "single_label_classification":
+        labels = labels.argmax(-1)
+    whole = model(ids, bbox, labels=labels).loss
+    items = labels.ne(-100).sum()  # as Trainer counts
+    shares = [
+        model(ids[part], bbox[part], labels=labels[part], num_items_in_batch=count).loss
+        for part, count in ((slice(1), items), (slice(1, 4), int(items)))
+    ]
+    torch.testing.assert_close(sum(shares), whole)
