@@ -14,7 +14,8 @@ def check_token_inputs(
     type_vocab_size: int,
 ) -> torch.Size:
     """
-    Refuse tokens that the embedding tables cannot look up, and masks of another shape than the tokens.
+    Refuse tokens that the embedding tables cannot look up, masks of another shape than the tokens, and padding on the
+    left.
 
     Args:
         input_ids: int `[batch, length]`, or None.
@@ -42,6 +43,14 @@ def check_token_inputs(
         if value is not None and value.shape != shape:
             raise ValueError(
                 f"{name} has the shape {list(value.shape)} but the tokens need {list(shape)}; pad it like input_ids."
+            )
+    if attention_mask is not None and shape[1] and not is_traced():
+        # Poolers and classifiers read the first token, and positions are counted from it.
+        padded = (attention_mask[:, 0] == 0) & (attention_mask != 0).any(-1)
+        if padded.any():
+            raise ValueError(
+                f"attention_mask begins with padding in row {int(padded.nonzero()[0, 0])}, but documents are read "
+                'from their first token on; pad on the right, with tokenizer.padding_side = "right".'
             )
     remedies = {
         "input_ids": "use the checkpoint's own tokenizer, or call model.resize_token_embeddings(len(tokenizer))",

@@ -86,6 +86,20 @@ def test_attention_mask_of_another_shape(case: Case, shape: str) -> None:
     assert names == []
 
 
+@variants()
+def test_padding_on_the_left(case: Case) -> None:
+    model = case.model(torch.float32)
+    batch = case.batch(model.config, (4, 6))
+    batch["attention_mask"] = torch.tensor([[1] * 4 + [0] * 2, [0] * 2 + [1] * 4])
+    names = computed(model)
+    with pytest.raises(ValueError, match=r'begins with padding in row 1, .* tokenizer.padding_side = "right"'):
+        model(**batch)
+    assert names == []
+    batch["attention_mask"][1] = 0  # nothing but padding is not padded on the left
+    model(**batch)
+    assert names
+
+
 @pytest.mark.parametrize("token", [-1, None], ids=["negative", "too large"])
 @variants()
 def test_tokens_out_of_the_vocabulary(case: Case, token: int | None) -> None:
