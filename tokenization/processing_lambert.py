@@ -5,10 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .boxes import check_in_range
 from .collation import TensorSpec
 from .document_input import DocumentInput
-from .input_checks import InputError
+from .input_checks import InputError, describe_word
 from .layout_window import Window
 from .page_stacking import stack_pages
 from .processing_layout import LayoutProcessor
@@ -55,9 +54,14 @@ class LambertProcessor(LayoutProcessor):
     def check_boxes(self, document: DocumentInput) -> None:
         """As for all processors; without page sizes only y has an end, the page's width is not known."""
         if document.page_sizes is None:
-            boxes = document.boxes.copy()
-            boxes[:, [0, 2]] /= LARGEST_ASPECT
-            check_in_range(boxes, 1, document.words, document.name, integer=False)
+            outside = (document.boxes > [LARGEST_ASPECT, 1, LARGEST_ASPECT, 1]).any(axis=1)
+            if outside.any():
+                index = int(outside.argmax())
+                raise InputError(
+                    f"The box {document.boxes[index].tolist()} of {describe_word(document.words, index)} of "
+                    f"{document.name} is outside the model's range, 0..1 page heights down and 0..{LARGEST_ASPECT} "
+                    "across; pass page_sizes=[(width, height), ...] so that boxes are normalised."
+                )
         else:
             super().check_boxes(document)
 

@@ -53,8 +53,11 @@ def test_without_page_sizes_boxes_are_already_in_page_heights():
     processor = LambertProcessor(tiny_tokenizer("bpe"))
     batch = processor(text=["wide"], boxes=[[1.2, 0, 1.4, 1.0]])
     assert batch["bbox"][1] == pytest.approx([1.2, 0, 1.4, 1.0])
-    with pytest.raises(InputError, match=r"word 0 \('wide'\).*range 0..1; pass page_sizes"):
-        processor(text=["wide"], boxes=[[0, 0, 1, 1.5]])
+    for box in ([0.5, 0, 1, 1.5], [0.5, 0, 12, 1]):
+        with pytest.raises(InputError) as error:
+            processor(text=["wide"], boxes=[box])
+        assert f"The box {[float(value) for value in box]} of word 0 ('wide')" in str(error.value)
+        assert "page heights down and 0..10 across; pass page_sizes" in str(error.value)
 
 
 def test_page_stacking_is_saved(tmp_path):
