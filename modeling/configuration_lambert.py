@@ -93,6 +93,14 @@ class LambertConfig(WarmStartConfigMixin, PreTrainedConfig):
             )
         if self.use_sequential_embeddings and self.pad_token_id is None:
             raise ValueError("Positions are counted from pad_token_id + 1; set pad_token_id.")
+        if self.max_sequential_distance < 1:
+            raise ValueError(
+                f"max_sequential_distance={self.max_sequential_distance} is no distance; set it to 1 or more."
+            )
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
+            rate = getattr(self, name)
+            if rate is not None and not 0 <= rate < 1:
+                raise ValueError(f"{name}={rate} is no dropout rate; set it to at least 0 and below 1.")
 
 
 __all__ = ["LambertConfig"]

@@ -94,4 +94,4 @@ class PositionEmbeddings(nn.Module):
                 f"The input has {length} tokens but the model has {len(table)} positions; cut it into windows with "
                 f"processor(..., truncation=True, max_length={len(table)}, return_overflowing_tokens=True)."
             )
-        return self.dropout(self.LayerNorm(table[:length])).expand(batch, -1, -1)
+        return self.dropout(self.LayerNorm(table[:length]).expand(batch, -1, -1))

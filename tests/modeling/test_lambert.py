@@ -254,6 +254,8 @@ def test_without_sequential_embeddings_inputs_have_any_length():
         ({"hidden_size": 36}, "no multiple of 8"),
         ({"relative_bias": "t5"}, "relative_bias"),
         ({"pad_token_id": None}, "set pad_token_id"),
+        ({"max_sequential_distance": 0}, "set it to 1 or more"),
+        ({"attention_probs_dropout_prob": 1.0}, "attention_probs_dropout_prob=1.0 is no dropout rate"),
     ],
 )
 def test_config_refuses(changes, message):

@@ -76,6 +76,11 @@ def test_positions_by_hand() -> None:
     assert module(torch.Size((1, 7))).shape == (1, 7, SIZE)
 
 
+def test_each_document_has_a_dropout_of_its_own() -> None:
+    embedding = PositionEmbeddings(70, SIZE, EPS, 0.5)(torch.Size((2, 70)))
+    assert not torch.equal(embedding[0] == 0, embedding[1] == 0)
+
+
 def test_more_tokens_than_positions() -> None:
     with pytest.raises(ValueError, match=r"8 tokens .* 7 positions; cut it into windows .*max_length=7"):
         PositionEmbeddings(7, SIZE, EPS, 0.0)(torch.Size((1, 8)))
