@@ -12,7 +12,9 @@ class PretrainingArguments:
 
     _argument_group_name = "run"
 
-    mask_probability: float = _field(0.15, "Share of the tokens to predict: 80 %% hidden, 10 %% exchanged, 10 %% kept.")
+    mask_probability: float = _field(0.15, "Share of the tokens to predict; of them 80 %% are hidden, 10 %% exchanged.")
+        0.15, "Share of the tokens to predict: 80 %% hidden, 10 %% exchanged, 10 %% kept."
+    )
     whole_words: bool = _field(False, "Draw whole words instead of tokens.")
     mask_seed: int = _field(0, "Seed of the masks of validation and test data, the same for every model and run.")
     overwrite: bool = _field(False, "Write into an output folder that is not empty, and remove its old checkpoints.")
