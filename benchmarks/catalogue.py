@@ -2,11 +2,11 @@
 
 import fnmatch
 
-from benchmarks import skimformer
+from benchmarks import skimformer, skimming_mask
 from benchmarks.entry import Benchmark
 from broadsheet.tokenization.input_checks import InputError
 
-ENTRIES: dict[str, Benchmark] = {entry.name: entry for entry in [*skimformer.ENTRIES]}
+ENTRIES: dict[str, Benchmark] = {entry.name: entry for entry in [*skimformer.ENTRIES, *skimming_mask.ENTRIES]}
 
 
 def choose(names: list[str]) -> list[Benchmark]:

@@ -4,11 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from transformers import LayoutLMConfig, LayoutLMForTokenClassification, PreTrainedModel
+from transformers import (
+    BertConfig,
+    BertForTokenClassification,
+    LayoutLMConfig,
+    LayoutLMForTokenClassification,
+    PreTrainedModel,
+)
 
 from benchmarks.entry import Size
 from broadsheet.modeling.configuration_skimformer import SkimformerConfig
 from broadsheet.modeling.modeling_skimformer import SkimformerForTokenClassification
+from broadsheet.modeling.modeling_skimming_mask import SkimmingMaskForTokenClassification
 
 LABELS = 13  # DocBank's
 TINY: dict[str, Any] = {
@@ -51,10 +58,61 @@ def skimformer_with_contextualizer(size: Size) -> PreTrainedModel:
     return skimformer(size, contextualize=True)
 
 
+def bert(size: Size) -> PreTrainedModel:
+    """BERT of transformers with sdpa attention, its position table raised where the input is longer."""
+    config = BertConfig(  # type: ignore[call-arg]
+        num_labels=LABELS,
+        max_position_embeddings=max(512, size.length),
+        **_dropout(size),
+        **(TINY if size.tiny else {}),
+    )
+    config._attn_implementation = "sdpa"
+    return BertForTokenClassification(config)
+
+
+def skimming_mask(size: Size, contextualize: bool = False) -> PreTrainedModel:
+    """The same BERT, each token attending per head to the 128 that `near` prefers (four if tiny)."""
+    skim = skimformer(size, contextualize)
+    near(skim.base_model)
+    return SkimmingMaskForTokenClassification.from_skimformer_and_backbone(skim, bert(size), 4 if size.tiny else 128)
+
+
+def skimming_mask_with_contextualizer(size: Size) -> PreTrainedModel:
+    """SkimmingMask whose Skimformer has the paper's contextualizer."""
+    return skimming_mask(size, contextualize=True)
+
+
+@torch.no_grad()
+def near(skim: Any) -> None:
+    """
+    Make a new Skimformer attend to what is near, as trained ones do: a random one attends anywhere, and no pattern
+    would be left to skip by. Each head compares cosines of the coordinates, in a range of its own.
+    """
+    generator = torch.Generator().manual_seed(0)
+    embeddings, attention = skim.layout_embeddings, skim.skim_attention
+    rows, size = embeddings.x_position_embeddings.weight.shape
+    heads, half = skim.config.num_attention_heads, attention.head_size // 2
+    reach = torch.logspace(1.6, 2.6, heads).repeat_interleave(2 * half)[:size]
+    frequencies = torch.randn(size, generator=generator) / reach
+    phases = 2 * torch.pi * torch.rand(size, generator=generator)
+    waves = torch.cos(torch.arange(rows)[:, None] * frequencies + phases)
+    is_x = torch.arange(size) % (2 * half) < half
+    embeddings.x_position_embeddings.weight.copy_(waves * is_x)
+    embeddings.y_position_embeddings.weight.copy_(waves * ~is_x)
+    for table in (embeddings.w_position_embeddings, embeddings.h_position_embeddings):
+        table.weight.zero_()
+    for projection in (attention.query, attention.key):
+        projection.weight.copy_(torch.eye(*projection.weight.shape))
+        projection.bias.zero_()
+
+
 CONTESTANTS: dict[str, Callable[[Size], PreTrainedModel]] = {
     "layoutlm": layoutlm,
     "skimformer": skimformer,
     "skimformer+contextualizer": skimformer_with_contextualizer,
+    "bert": bert,
+    "bert+skimming-mask": skimming_mask,
+    "bert+skimming-mask+contextualizer": skimming_mask_with_contextualizer,
 }
 
 

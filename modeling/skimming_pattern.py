@@ -57,24 +57,31 @@ def top_k_mask(
     if top_k >= length:
         return keys[:, None, None].expand(batch, heads, length, length).clone()
     chosen = torch.empty(batch, heads, length, length, dtype=torch.bool, device=query.device)
-    rows = max(1, CHUNK // (heads * length))
+    step = max(1, CHUNK // (heads * length))
     for document in range(batch):
-        allowed = keys[document][None, None]
-        shared = None if equals is None else equals[document][None, None]
-        for start in range(0, length, rows):
-            part = slice(start, start + rows)
-            scores = _clean_scores(query[document, :, part], key[document], allowed, shared)
-            chosen[document, :, part] = _largest(scores, top_k) & allowed
+        allowed = None if bool(keys[document].all()) else keys[document][None, None]
+        shared, places, row_of = None, torch.arange(length, device=query.device), None
+        if equals is not None:
+            # Equal tokens have equal rows: one for all of them.
+            shared = equals[document][None, None]
+            places, row_of = equals[document].unique(return_inverse=True)
+        parts = []
+        for rows in places.split(step):
+            scores = _clean_scores(query[document][:, rows], key[document], allowed, shared)
+            parts.append(_largest(scores, top_k))
+        found = torch.cat(parts, 1)
+        found = found if allowed is None else found & allowed
+        chosen[document] = found if row_of is None else found[:, row_of]
     return chosen
 
 
 def _clean_scores(
-    query: torch.Tensor, key: torch.Tensor, allowed: torch.Tensor, equals: torch.Tensor | None
+    query: torch.Tensor, key: torch.Tensor, allowed: torch.Tensor | None, equals: torch.Tensor | None
 ) -> torch.Tensor:
     scores = query @ key.transpose(-1, -2)
     if equals is not None:
         scores = scores.gather(-1, equals.expand(scores.shape))
-    return scores.masked_fill(~allowed, -torch.inf)
+    return scores if allowed is None else scores.masked_fill(~allowed, -torch.inf)
 
 
 def _rank(scores: torch.Tensor) -> torch.Tensor:
@@ -84,11 +91,15 @@ def _rank(scores: torch.Tensor) -> torch.Tensor:
 
 def _largest(scores: torch.Tensor, count: int) -> torch.Tensor:
     """`_rank(scores) < count` without a sort of all scores: those above the count-th, then the first equal to it."""
-    threshold = scores.topk(count, dim=-1, sorted=True).values[..., -1:]
-    above = scores > threshold
-    equal = scores == threshold
-    left = count - above.sum(-1, keepdim=True)
-    return above | (equal & (equal.cumsum(-1) <= left))
+    threshold = scores.topk(count, dim=-1, sorted=False).values.amin(-1, keepdim=True)
+    chosen = scores >= threshold
+    tied = (chosen.sum(-1) > count).nonzero(as_tuple=True)
+    if len(tied[0]):
+        some, least = scores[tied], threshold[tied]
+        equal = some == least
+        left = count - (some > least).sum(-1, keepdim=True)
+        chosen[tied] = (some > least) | (equal & (equal.cumsum(-1) <= left))
+    return chosen
 
 
 def morton_order(centers: torch.Tensor) -> torch.Tensor:

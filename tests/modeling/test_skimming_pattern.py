@@ -65,7 +65,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_coincident_tokens_tie_exactly() -> None:
-    """Rounding that differs from column to column must not decide between tokens with the same box."""
+    """Rounding that differs from place to place must not decide between tokens with the same box."""
     generator = torch.Generator().manual_seed(1)
     codes = torch.randint(4, (1, 40), generator=generator)
     equals = first_of_equals(codes)
@@ -73,8 +73,9 @@ def test_coincident_tokens_tie_exactly() -> None:
         assert equals[0, index] == codes[0].tolist().index(codes[0, index])
     exact = torch.randn(1, 2, 4, 3, generator=generator, dtype=torch.float64)
     key = exact[:, :, codes[0]] * (1 + 1e-14 * torch.randn(40, 1, generator=generator, dtype=torch.float64))
-    query = torch.randn(1, 2, 40, 3, generator=generator, dtype=torch.float64)
+    query = torch.randn(1, 2, 4, 3, generator=generator, dtype=torch.float64)[:, :, codes[0]]
     scores = (query @ exact.transpose(-1, -2))[..., codes[0]]
+    query = query * (1 + 1e-14 * torch.randn(40, 1, generator=generator, dtype=torch.float64))
     expected = by_definition(scores, torch.ones(1, 40, dtype=torch.bool), 7)
     assert torch.equal(top_k_mask(query, key, None, equals, 7), expected)
     assert not torch.equal(top_k_mask(query, key, None, None, 7), expected)
