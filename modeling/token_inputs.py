@@ -39,12 +39,14 @@ def check_token_inputs(
     if tokens.dim() != (2 if input_ids is not None else 3):
         name, axes = ("input_ids", "length") if input_ids is not None else ("inputs_embeds", "length, hidden")
         raise ValueError(f"{name} has the shape {list(tokens.shape)}; pass a batch, [batch, {axes}].")
+    if not is_traced() and 0 in shape:
+        raise ValueError(f"{list(shape)} is a batch without tokens; pass at least one document of one token.")
     for name, value in (("attention_mask", attention_mask), ("token_type_ids", token_type_ids)):
         if value is not None and value.shape != shape:
             raise ValueError(
                 f"{name} has the shape {list(value.shape)} but the tokens need {list(shape)}; pad it like input_ids."
             )
-    if attention_mask is not None and shape[1] and not is_traced():
+    if attention_mask is not None and not is_traced():
         # Poolers and classifiers read the first token, and positions are counted from it.
         padded = (attention_mask[:, 0] == 0) & (attention_mask != 0).any(-1)
         if padded.any():
@@ -97,7 +99,10 @@ def check_float_bbox(bbox: torch.Tensor | None, input_shape: torch.Size, process
             f"or {remedy}."
         )
     if bbox.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"bbox has the dtype {bbox.dtype}; this model needs float32 boxes: {remedy}.")
+        raise ValueError(
+            f"bbox has the dtype {bbox.dtype}; this model needs float32 boxes: {remedy}, and cast nothing that is "
+            "passed to the model (in FSDP's mixed precision, cast_forward_inputs=False)."
+        )
     if is_traced():
         return bbox
     faulty = ~torch.isfinite(bbox).all(-1) | (bbox < 0).any(-1) | (bbox > LARGEST_HEIGHT).any(-1)

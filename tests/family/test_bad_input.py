@@ -86,6 +86,19 @@ def test_attention_mask_of_another_shape(case: Case, shape: str) -> None:
     assert names == []
 
 
+@pytest.mark.parametrize("empty", ["documents", "tokens"])
+@variants()
+def test_no_tokens(case: Case, empty: str) -> None:
+    model = case.model(torch.float32)
+    batch = {
+        name: value[:0] if empty == "documents" else value[:, :0] for name, value in case.batch(model.config).items()
+    }
+    names = computed(model)
+    with pytest.raises(ValueError, match="is a batch without tokens; pass at least one document of one token"):
+        model(**batch)
+    assert names == []
+
+
 @variants()
 def test_padding_on_the_left(case: Case) -> None:
     model = case.model(torch.float32)
