@@ -12,7 +12,7 @@ class PretrainingArguments:
 
     _argument_group_name = "run"
 
-    mask_probability: float = _field(0.15, "Share of the tokens to predict; of them 80 %% are hidden, 10 %% exchanged.")
+    mask_probability: float = _field(
         0.15, "Share of the tokens to predict: 80 %% hidden, 10 %% exchanged, 10 %% kept."
     )
     whole_words: bool = _field(False, "Draw whole words instead of tokens.")
