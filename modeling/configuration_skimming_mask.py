@@ -40,6 +40,9 @@ class SkimmingMaskConfig(WarmStartConfigMixin, PreTrainedConfig):
         attention_form: how the pattern is computed. `"dense"`: a mask over all keys; `"sparse"`: the products that the
             mask leaves out are skipped; `"auto"`: the cheaper by the number of products. The results are the same;
             with eager attention the mask is always dense.
+        skim_precision: what the choice of the k tokens is computed in. In `"float64"` padding, batching and the dtype
+            of the weights do not change it. `"float32"` is faster, by half with a contextualizer; where two tokens
+            are attended to almost equally, rounding may then choose.
         tie_word_embeddings: share the word embeddings with the masked LM head.
     """
 
@@ -53,6 +56,7 @@ class SkimmingMaskConfig(WarmStartConfigMixin, PreTrainedConfig):
     skim_config: PreTrainedConfig | dict[str, Any] | None = None
     top_k: int = 128
     attention_form: Literal["auto", "dense", "sparse"] = "auto"
+    skim_precision: Literal["float64", "float32"] = "float64"
     tie_word_embeddings: bool = True
 
     vocab_size = _of_the_backbone("vocab_size")

@@ -242,7 +242,8 @@ class SkimmingMaskModel(SkimmingMaskPreTrainedModel):
             attention_mask: `[batch, length]`, or None.
             input_shape: (batch, length).
         """
-        return self.skim.most_attended(bbox, attention_mask, input_shape, self.config.top_k)
+        precision = getattr(torch, self.config.skim_precision)
+        return self.skim.most_attended(bbox, attention_mask, input_shape, self.config.top_k, precision)
 
     @torch.no_grad()
     def skimming_pattern(

@@ -22,7 +22,7 @@ class SkimModule(nn.Module):
     Which tokens a Skimformer attends to most. It is frozen: always in evaluation mode, without dropout or gradient.
 
     A choice of k tokens jumps where two scores are nearly equal, and rounding differs with padding and batch. So it is
-    computed in float64 whatever the dtype of the weights, outside of autocast.
+    computed in a precision of its own, whatever the dtype of the weights, outside of autocast.
     """
 
     def __init__(self, config: SkimformerConfig):
@@ -73,6 +73,7 @@ class SkimModule(nn.Module):
         attention_mask: torch.Tensor | None,
         input_shape: torch.Size,
         top_k: int,
+        precision: torch.dtype = torch.float64,
     ) -> torch.Tensor:
         """
         Args:
@@ -80,12 +81,13 @@ class SkimModule(nn.Module):
             attention_mask: `[batch, length]`, 0 for padding; None for all ones.
             input_shape: (batch, length).
             top_k: how many tokens each token attends to.
+            precision: what it is computed in; float32 on devices without float64.
 
         Returns:
             bool `[batch, heads, length, length]`.
         """
         device = self.skim_attention.query.weight.device
-        exact = torch.float32 if device.type == "mps" else torch.float64
+        exact = torch.float32 if device.type == "mps" else precision
         weights = {name: parameter.to(exact) for name, parameter in self.named_parameters()}
         with torch.autocast(device.type, enabled=False):
             query, key = torch.func.functional_call(self, weights, (bbox, attention_mask, input_shape))

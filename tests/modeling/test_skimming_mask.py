@@ -169,6 +169,9 @@ def test_the_pattern_is_the_same_in_every_precision() -> None:
         assert torch.equal(model.attended_tokens(inputs["bbox"], inputs["attention_mask"], (2, 14)), expected)
     model.float()
     assert torch.equal(model.attended_tokens(inputs["bbox"], inputs["attention_mask"], (2, 14)), expected)
+    model.config.skim_precision = "float32"
+    single = model.attended_tokens(inputs["bbox"], inputs["attention_mask"], (2, 14))
+    assert (single != expected).float().mean() < 0.01
 
 
 def test_auto_takes_the_sparse_form_where_it_skips_enough() -> None:
