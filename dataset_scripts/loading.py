@@ -10,6 +10,7 @@ from broadsheet.dataset_scripts.builder import DocumentBuilder, read_reports
 from broadsheet.dataset_scripts.docbank import DocBank
 from broadsheet.dataset_scripts.funsd import Funsd
 from broadsheet.dataset_scripts.json_entities import JsonEntities
+from broadsheet.dataset_scripts.kleister import KleisterCharity, KleisterNda
 from broadsheet.dataset_scripts.pdf_folder import PdfFolder
 from broadsheet.tokenization.input_checks import InputError
 
@@ -17,6 +18,8 @@ BUILDERS: Mapping[str, type[DocumentBuilder]] = {
     "docbank": DocBank,
     "funsd": Funsd,
     "json_entities": JsonEntities,
+    "kleister_charity": KleisterCharity,
+    "kleister_nda": KleisterNda,
     "pdf_folder": PdfFolder,
 }
 
