@@ -95,6 +95,8 @@ def draw_curves(table: TableRecipe, rows: dict[str, Any], path: Path) -> bool:
         (line,) = axes.plot(x, mean, "o-", markersize=3, label=title)
         axes.fill_between(x, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
     axes.set_yscale("log")
+    for formatter in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        formatter("{x:g}")
     axes.set_xlabel(table.curve["x"])
     axes.set_ylabel(table.curve["y"])
     axes.spines[["top", "right"]].set_visible(False)
