@@ -12,6 +12,7 @@ from broadsheet.dataset_scripts.funsd import Funsd
 from broadsheet.dataset_scripts.json_entities import JsonEntities
 from broadsheet.dataset_scripts.kleister import KleisterCharity, KleisterNda
 from broadsheet.dataset_scripts.pdf_folder import PdfFolder
+from broadsheet.dataset_scripts.sroie import Sroie
 from broadsheet.tokenization.input_checks import InputError
 
 BUILDERS: Mapping[str, type[DocumentBuilder]] = {
@@ -21,6 +22,7 @@ BUILDERS: Mapping[str, type[DocumentBuilder]] = {
     "kleister_charity": KleisterCharity,
     "kleister_nda": KleisterNda,
     "pdf_folder": PdfFolder,
+    "sroie": Sroie,
 }
 
 

@@ -13,7 +13,7 @@ sought in steps, and the first step that finds it gives all its places:
 
 import bisect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -146,7 +146,8 @@ class WordIndex:
 
     def _similar(self, sought: str, min_similarity: float) -> list[Place]:
         """The run of words most like the value, if it is like enough."""
-        if min_similarity >= 1 or len(sought) < _SHORTEST:
+        # Of mere digits, one that differs makes another number or date.
+        if min_similarity >= 1 or len(sought) < _SHORTEST or sought.isdigit():
             return []
         stream = self._spelled
         slack = max(1, round(len(sought) * (1 - min_similarity)))
@@ -205,6 +206,7 @@ def align_values(
     values: Iterable[tuple[str, str]],
     occurrences: str = "all",
     min_similarity: float = 1.0,
+    preferred: Callable[[str, Place], bool] | None = None,
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """
     Word labels and entities that state the values.
@@ -219,6 +221,8 @@ def align_values(
         occurrences: "all" places of a value are entities, or the "first" alone. For training take all: an unlabelled
             repetition teaches that the same words are no entity.
         min_similarity: see `WordIndex.find`.
+        preferred: given a key and a place, says whether the place is a likely one; where a value has likely places,
+            its others do not count.
 
     Returns:
         IOB2 labels, one per word, with the keys as types; entities (`type`, `word_ids`, `text` the value as given),
@@ -228,6 +232,11 @@ def align_values(
     index = WordIndex(words)
     pairs = list(dict.fromkeys(values))
     found = [index.find(value, min_similarity) for _, value in pairs]
+    if preferred is not None:
+        found = [
+            [place for place in places if preferred(key, place)] or places
+            for (key, _), places in zip(pairs, found, strict=True)
+        ]
     order = sorted(
         (
             (place.first - place.last, number, place.first, place)
