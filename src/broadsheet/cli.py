@@ -203,7 +203,7 @@ def print_fields(path: Path, document: Document, entities: list[Any]) -> None:
         table.add_column(heading, justify="right")
     for entity in entities:
         table.add_row(entity.label, entity.text, str(entity.page + 1), f"{entity.score:.3f}")
-    console.print(table if entities else f"{path}: no fields found")
+    console.print(table if entities else f"{path}: no fields found", soft_wrap=not entities)
 
 
 def _with_progress(files: list[Path]) -> Any:
