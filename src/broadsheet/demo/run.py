@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.table import Table
 
@@ -63,6 +64,8 @@ def run_demo(
     """
     console = console or Console()
     started = time.time()
+    # So small a model gains little from a second thread, and loses much where other work shares the cores.
+    torch.set_num_threads(1)
     console.rule("1. Documents")
     make_corpus(output / "pdfs", num_train=NUM_TRAIN, num_test=NUM_TEST, seed=seed)
     splits = {split: read_corpus(output / "pdfs", split) for split in ("train", "test")}
