@@ -209,6 +209,8 @@ class SkimformerModel(SkimformerPreTrainedModel):
             embeddings.token_type_embeddings.num_embeddings,
         )
         layout = self.embed_layout(bbox, input_shape)
+        # Before the attention, so that in the backward pass the large gradient of the table comes after it.
+        hidden_states = embeddings(input_ids, token_type_ids, inputs_embeds)
         if self.config.contextualize_layout:
             mask = None
             if self.config.mask_layout_contextualizer:
@@ -220,7 +222,6 @@ class SkimformerModel(SkimformerPreTrainedModel):
             plain=self.config._attn_implementation == "eager",
             keep=bool(kwargs.get("output_attentions", self.config.output_attentions)),
         )
-        hidden_states = embeddings(input_ids, token_type_ids, inputs_embeds)
         hidden_states = self.encoder(hidden_states, *pattern)
         pooled = None if self.pooler is None else self.pooler(hidden_states)
         return BaseModelOutputWithPooling(last_hidden_state=hidden_states, pooler_output=pooled)

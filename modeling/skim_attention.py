@@ -161,46 +161,56 @@ class _KeptProbabilities(torch.autograd.Function):
         seed: int,
         returned: LayerGradients,
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        query, key = query.contiguous(), key.contiguous()  # every block reads all keys
         probabilities = query.new_empty(*query.shape[:3], query.shape[2])
         for block in row_blocks(query):
             clean = _clean_block(query, key, mask, block)
             probabilities[block.documents, :, block.rows] = drop_probabilities(clean, dropout, seed, block.number)
-        ctx.save_for_backward(query, key, mask, probabilities)
-        ctx.dropout, ctx.returned = dropout, returned
+        # Not the probabilities: when this backward pass comes, the layers are done with them and their memory is free.
+        ctx.save_for_backward(query, key, mask)
+        ctx.dropout, ctx.seed, ctx.returned = dropout, seed, returned
         ctx.set_materialize_grads(False)
         return probabilities, torch.zeros(())  # on the CPU, so that its gradient is read without waiting for a GPU
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, direct: torch.Tensor | None, link: torch.Tensor | None) -> tuple:  # type: ignore[override]
-        query, key, mask, probabilities = ctx.saved_tensors
+        query, key, mask = ctx.saved_tensors
         scale = query.shape[-1] ** -0.5
         returned = ctx.returned.take(link)
         if direct is None and not returned:
             return None, None, None, None, None, None
         query_gradient, key_gradient = torch.empty_like(query), zeros_to_sum(key)
+        gathered = _GatheredGradient(direct, returned)
         for block in row_blocks(query):
-            documents, rows, _ = block
-            dropped = probabilities[documents, :, rows]
-            gradient = _gathered_gradient(direct, returned, block)
-            clean = _clean_block(query, key, mask, block) if ctx.dropout else dropped
+            documents, rows, number = block
+            clean = _clean_block(query, key, mask, block)
+            dropped = drop_probabilities(clean, ctx.dropout, ctx.seed, number)
+            gradient = gathered.of(block)
             scores = score_gradient(clean, dropped, gradient).to(query.dtype).mul_(scale)
             query_gradient[documents, :, rows] = multiply(scores, key[documents])
             key_gradient[documents] += multiply(scores.transpose(-1, -2), query[documents, :, rows])
         return query_gradient, key_gradient.to(key.dtype), None, None, None, None
 
 
-def _gathered_gradient(
-    direct: torch.Tensor | None, returned: list[tuple[torch.Tensor, torch.Tensor]], block: RowBlock
-) -> torch.Tensor:
-    """A block of dA: what the layers left, sum of dO v^T as one product, and what came for A itself."""
-    if not returned:
-        assert direct is not None
-        return direct[block.documents, :, block.rows]
-    outputs = torch.cat([output[block.documents, :, block.rows] for output, _ in returned], -1)
-    values = torch.cat([value[block.documents] for _, value in returned], -1)
-    gradient = multiply(outputs, values.transpose(-1, -2))
-    return gradient if direct is None else gradient.add_(direct[block.documents, :, block.rows])
+class _GatheredGradient:
+    """Blocks of dA: what the layers left, sum of dO v^T as one product, and what came for A itself."""
+
+    def __init__(self, direct: torch.Tensor | None, returned: list[tuple[torch.Tensor, torch.Tensor]]):
+        self._direct, self._returned = direct, returned
+        self._documents, self._values = slice(0, 0), torch.empty(0)
+
+    def of(self, block: RowBlock) -> torch.Tensor:
+        """`[documents, heads, rows, length]`."""
+        documents, rows, _ = block
+        if not self._returned:
+            assert self._direct is not None
+            return self._direct[documents, :, rows]
+        if documents != self._documents:  # all blocks of a document share its values
+            self._documents, self._values = documents, torch.cat([value[documents] for _, value in self._returned], -1)
+        outputs = torch.cat([output[documents, :, rows] for output, _ in self._returned], -1)
+        gradient = multiply(outputs, self._values.transpose(-1, -2))
+        return gradient if self._direct is None else gradient.add_(self._direct[documents, :, rows])
 
 
 class _ReadKept(torch.autograd.Function):
@@ -242,7 +252,7 @@ class _RecomputedAttention(torch.autograd.Function):
         dropout: float,
         seed: int,
     ) -> torch.Tensor:
-        value = value.to(query.dtype)
+        query, key, value = query.contiguous(), key.contiguous(), value.to(query.dtype).contiguous()
         output = value.new_empty(value.shape)
         for block in row_blocks(query):
             dropped = drop_probabilities(_clean_block(query, key, mask, block), dropout, seed, block.number)
@@ -255,6 +265,7 @@ class _RecomputedAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:  # type: ignore[override]
         query, key, value, mask = ctx.saved_tensors
+        gradient = gradient.contiguous()
         scale = query.shape[-1] ** -0.5
         query_gradient, key_gradient = torch.empty_like(query), zeros_to_sum(key)
         value_gradient = zeros_to_sum(value)
