@@ -6,6 +6,8 @@ from rich.console import Console
 
 from broadsheet.demo import run
 from broadsheet.documents import Document
+from broadsheet.results.markdown import render_results
+from broadsheet.results.record import read_record
 
 
 def document(source=None, pages=2):
@@ -44,6 +46,7 @@ def test_the_whole_demo_in_small(tmp_path, monkeypatch):
     before = {path: path.stat().st_mtime_ns for path in Path(tmp_path / "demo").rglob("model.safetensors")}
     assert len(before) == 3
     with (tmp_path / "log").open("w") as log:
-        run.run_demo(tmp_path / "demo", epochs=1, console=Console(file=log, width=200))
+        run.run_demo(tmp_path / "demo", epochs=1, console=Console(file=log, width=200), record=tmp_path)
+    assert "words and their boxes" in render_results([read_record(tmp_path / "demo.json")])
     assert (tmp_path / "log").read_text().count("is complete") == 3
     assert before == {path: path.stat().st_mtime_ns for path in Path(tmp_path / "demo").rglob("model.safetensors")}

@@ -16,7 +16,7 @@ from broadsheet.cli import print_fields
 from broadsheet.demo.corpus import make_corpus, read_corpus
 from broadsheet.documents import Document, read_pdf
 from broadsheet.extraction import FieldExtractor
-from broadsheet.results.environment import today
+from broadsheet.results.environment import describe_environment, today
 from broadsheet.results.record import Record, ResultTable, write_record
 from broadsheet.tokenization.tagging import decode_entities
 from broadsheet.training.arguments import (
@@ -148,7 +148,6 @@ def comparison_cells(results: dict[str, dict[str, Any]]) -> list[list[str]]:
 def make_record(results: dict[str, dict[str, Any]], seed: int) -> Record:
     """The comparison as a record of results."""
     headings, *rows = comparison_cells(results)
-    first = results[CONTESTANTS[0][0]]
     return Record(
         name="demo",
         title="The demo: fields of business documents whose templates name and order them differently",
@@ -158,7 +157,7 @@ def make_record(results: dict[str, dict[str, Any]], seed: int) -> Record:
         data=f"{NUM_TRAIN} made documents to train on, {NUM_TEST} of held-out templates",
         budget={name: result["budget"] for name, result in results.items()},
         seeds=[seed],
-        environment=first["environment"],
+        environment=describe_environment(),
         measurements={name: result["metrics"]["test"] for name, result in results.items()},
         tables=[ResultTable("Entity precision, recall and F1 (strict) on the held-out documents.", headings, rows)],
         notes=["The model without boxes attends by the words' places in the sequence and has no layout tables."],
