@@ -83,10 +83,11 @@ class _Stream:
             end = position + len(sought)
             first = self._token_at.get(position)
             last = len(self.tokens) if end == len(self.text) else self._token_at.get(end)
-            hit = first is not None and last is not None
-            if hit:
+            if first is not None and last is not None:
                 places.append((self.tokens[first][1], self.tokens[last - 1][2]))
-            position = self.text.find(sought, end if hit else position + 1)
+                position = self.text.find(sought, end)
+            else:
+                position = self.text.find(sought, position + 1)
         return places
 
 
@@ -255,10 +256,10 @@ def align_values(
     entities = []
     for (key, value), places in zip(pairs, kept, strict=True):
         for place in sorted(places)[: 1 if occurrences == "first" else None]:
-            span = list(range(place.first, place.last + 1))
-            for word in span:
+            word_ids = list(range(place.first, place.last + 1))
+            for word in word_ids:
                 labels[word] = f"{'B' if word == place.first else 'I'}-{key}"
-            entities.append({"type": key, "word_ids": span, "text": value})
+            entities.append({"type": key, "word_ids": word_ids, "text": value})
         if not places:
             entities.append({"type": key, "word_ids": [], "text": value})
     return labels, entities

@@ -99,8 +99,8 @@ for _tens in _TENS:
     for _one in _ONES[1:10]:
         _NUMBERS |= {f"{_tens}{gap}{_one}": _NUMBERS[_tens] + _NUMBERS[_one] for gap in ("-", " ", "")}
 _ORDINAL_NUMBERS = {word: number for number, word in enumerate(_ORDINALS)} | {"thirtieth": 30}
-for _one in range(1, 10):
-    _ORDINAL_NUMBERS |= {f"twenty{gap}{_ORDINALS[_one]}": 20 + _one for gap in "- "}
+for _digit in range(1, 10):
+    _ORDINAL_NUMBERS |= {f"twenty{gap}{_ORDINALS[_digit]}": 20 + _digit for gap in "- "}
 _ORDINAL_NUMBERS |= {f"thirty{gap}first": 31 for gap in "- "}
 
 # Months by their first three letters ("sept." too); a letter may not follow.
