@@ -4,12 +4,18 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .matrix_products import Linear
 from .seeded_dropout import Dropout
+from .tracing import is_traced
+
+# Documents of more tokens keep of a layer what its attention needs; the rest, five sixths, the backward pass computes
+# again, a part of the tokens at a time: a quarter more multiplications.
+RECOMPUTE_LENGTH, RECOMPUTE_PART = 1024, 512
 
 
 class ResidualOutput(nn.Module):
@@ -80,8 +86,17 @@ class EncoderLayer(GradientCheckpointingLayer):
 
     def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         """`[batch, length, hidden]` -> `[batch, length, hidden]`; further arguments go to the attention."""
-        attention_output = self.attention(hidden_states, *args, **kwargs)
-        return self.output(self.intermediate(attention_output), attention_output)
+        if hidden_states.shape[1] <= RECOMPUTE_LENGTH or is_traced():
+            return self._feed_forward(self.attention(hidden_states, *args, **kwargs))
+        attended = self.attention.self(hidden_states, *args, **kwargs)
+        parts = zip(attended.split(RECOMPUTE_PART, 1), hidden_states.split(RECOMPUTE_PART, 1), strict=True)
+        return torch.cat([checkpoint(self._after_attention, *part, use_reentrant=False) for part in parts], 1)
+
+    def _after_attention(self, attended: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
+        return self._feed_forward(self.attention.output(attended, residual))
+
+    def _feed_forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        return self.output(self.intermediate(hidden_states), hidden_states)
 
 
 def split_heads(hidden_states: torch.Tensor, head_size: int) -> torch.Tensor:
