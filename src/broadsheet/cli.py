@@ -164,12 +164,20 @@ _hand_on(
     "Make RESULTS.md, and the numbers that README and cards quote, from results/*.json: see `broadsheet results "
     "--help`.",
 )
-convert = typer.Typer(help="Convert the authors' released checkpoints.", no_args_is_help=True)
+convert = typer.Typer(
+    help="Convert others' checkpoints: released ones of the papers, BERT, RoBERTa.", no_args_is_help=True
+)
 app.add_typer(convert, name="convert")
 _hand_on(
     "skim-attention",
     "broadsheet.conversion.skim_attention",
     "Skim-Attention's released folders (Skimformer, LongSkimformer, SkimmingMask, BERT + SkimEmbeddings).",
+    convert,
+)
+_hand_on(
+    "lambert",
+    "broadsheet.conversion.lambert",
+    "A BERT or RoBERTa as a LAMBERT with the same outputs; --extend-positions for long inputs.",
     convert,
 )
 

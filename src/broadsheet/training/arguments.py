@@ -56,10 +56,15 @@ class ModelArguments:
     _argument_group_name = "model"
 
     model_name_or_path: str | None = _field(None, "Checkpoint to start from: a folder or a name on the Hub.")
-    model_type: str | None = _field(None, "Without a checkpoint: type of the model to build, for example skimformer.")
+    model_type: str | None = _field(
+        None,
+        "Type of the model to build, for example skimformer; with a checkpoint of another type, start from that: a "
+        "lambert from a roberta or bert.",
+    )
     config_overrides: str | None = _field(
         None,
-        "Settings of a model built anew, as 'hidden_size=256,num_hidden_layers=4' (in a recipe: a mapping).",
+        "Settings of a model built anew, or of another type than its checkpoint, as "
+        "'hidden_size=256,num_hidden_layers=4' (in a recipe: a mapping).",
     )
     tokenizer_name: str | None = _field(
         None,

@@ -8,10 +8,14 @@ from typing import Any
 from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoProcessor, AutoTokenizer, PreTrainedConfig
 
+from broadsheet.conversion.lambert import load_lambert, read_tokenizer
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.training.arguments import ModelArguments, parse_settings
 from broadsheet.training.baselines import BASELINES, TRAINABLE, position_settings
 from broadsheet.training.tokenizer import train_tokenizer
+
+CONVERTED = {"lambert": ("bert",)}
+"""Further types that a model starts from, not by `from_pretrained` but through `broadsheet.conversion`."""
 
 
 def build(
@@ -47,12 +51,11 @@ def build(
         return _build_new(model, task, labels, training_words, max_length)
     config = load_config(model.model_name_or_path)
     if model.model_type not in (None, config.model_type):
-        raise InputError(
-            f"{model.model_name_or_path} is a {config.model_type} model, not a {model.model_type}; leave --model_type "
-            "out, or name another checkpoint."
-        )
+        return _build_from_parent(model, config, task, labels)
     if model.config_overrides:
-        raise InputError("config_overrides are for a new model; a checkpoint brings its own settings, leave them out.")
+        raise InputError(
+            "config_overrides are for a new model or type; a checkpoint brings its own settings, leave them out."
+        )
     heads = [name for name in config.architectures or [] if name.endswith(_head_suffix(task))]
     known = list((config.id2label or {}).values())
     replace = bool(heads and labels) and known != labels
@@ -101,8 +104,15 @@ def load_config(path: str) -> PreTrainedConfig:
 
 
 def load_processor(path: str, model_type: str) -> Any:
-    """The processor saved with a checkpoint of that model type. Raises `InputError` where there is none."""
-    if os.path.isdir(path) and not os.path.isfile(os.path.join(path, "processor_config.json")):
+    """
+    The processor saved with a checkpoint of that model type; a baseline's is made around the checkpoint's tokenizer.
+
+    Raises:
+        InputError: where there is none.
+    """
+    if model_type in BASELINES and not _has_processor(path):
+        return BASELINES[model_type].processor(read_tokenizer(path))
+    if not _has_processor(path):
         raise InputError(
             f"{path} has no processor_config.json; save the model's processor there with processor.save_pretrained."
         )
@@ -130,10 +140,7 @@ def _build_new(
                 "folder made by broadsheet.training.tokenizer, or leave it out to train one."
             ) from None
     settings = parse_settings(model.config_overrides, "config_overrides")
-    known = {field.name for field in dataclasses.fields(member.config)}
-    for setting in settings:
-        if setting not in known:
-            raise InputError(f"The configuration of {model.model_type} has no setting {setting!r}.")
+    _check_settings(settings, model.model_type)
     given = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **_label_settings(labels)}
     if max_length is not None:
         given |= position_settings(model.model_type, max_length, tokenizer.pad_token_id)
@@ -146,6 +153,56 @@ def _build_new(
     processor = member.processor(tokenizer)
     _configure(processor, model, labels)
     return network, processor
+
+
+def _build_from_parent(
+    model: ModelArguments, config: PreTrainedConfig, task: Any, labels: list[str]
+) -> tuple[Any, Any]:
+    """A model of the type that was asked for from a checkpoint of another type, where it can start from that."""
+    path, wanted, found = str(model.model_name_or_path), str(model.model_type), config.model_type
+    if wanted not in TRAINABLE:
+        raise InputError(f"There is no model type {wanted!r}; choose one of {', '.join(TRAINABLE)}.")
+    if wanted == "skimming_mask":
+        raise InputError(
+            f"SkimmingMask is made of two checkpoints, and {path} is one; build it with SkimmingMaskFor..."
+            "from_skimformer_and_backbone(skimformer, backbone, top_k), save it, and name its folder."
+        )
+    member = TRAINABLE[wanted]
+    parents = [*getattr(member.config, "parents", ()), *CONVERTED.get(wanted, ())]
+    if found not in parents:
+        starts = f"a {wanted} starts from {', '.join(dict.fromkeys(parents))} too" if parents else "it starts anew"
+        raise InputError(
+            f"{path} is a {found} model, not a {wanted}, and cannot become one; leave --model_type out, or name "
+            f"another checkpoint ({starts})."
+        )
+    settings = parse_settings(model.config_overrides, "config_overrides")
+    _check_settings(settings, wanted)
+    settings |= _label_settings(labels)
+    model_class = member.models[task.auto_model]
+    try:
+        if wanted == "lambert":
+            network: Any = load_lambert(path, model_class, **settings)
+        else:
+            network = model_class.from_pretrained(path, ignore_mismatched_sizes=bool(labels), **settings)
+    except (OSError, StrictDataclassError, ValueError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        reason = " ".join(str(error.__cause__ or error).split())
+        raise InputError(f"No {wanted} can start from {path}: {reason}") from None
+    processor = member.processor(read_tokenizer(path))
+    _configure(processor, model, labels)
+    return network, processor
+
+
+def _has_processor(path: str) -> bool:
+    return not os.path.isdir(path) or os.path.isfile(os.path.join(path, "processor_config.json"))
+
+
+def _check_settings(settings: dict[str, Any], model_type: str) -> None:
+    known = {field.name for field in dataclasses.fields(TRAINABLE[model_type].config)}
+    for setting in settings:
+        if setting not in known:
+            raise InputError(f"The configuration of {model_type} has no setting {setting!r}.")
 
 
 def _label_settings(labels: list[str]) -> dict[str, Any]:
