@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import datasets
 
-from broadsheet.dataset_scripts import value_alignment, value_mentions
+from broadsheet.dataset_scripts import held_out, value_alignment, value_mentions
 from broadsheet.dataset_scripts.pdf_folder import PdfFolder, PdfFolderConfig
 from broadsheet.dataset_scripts.schema import document_features
 from broadsheet.dataset_scripts.value_alignment import align_values, alignment_report
@@ -50,14 +50,20 @@ class KleisterConfig(PdfFolderConfig):
         occurrences: "all" places that state a value are entities, or the "first" alone.
         min_similarity: below 1, a name found nowhere is taken to be the run of words most like it, if they have at
             least this share of letters in common.
+        held_out: move so large a share of the training documents, at random, to a split "held_out"; the official test
+            documents come without answers.
+        held_out_seed: another seed, another choice.
     """
 
     on_empty_page: str = "ignore"
     occurrences: str = "all"
     min_similarity: float = 1.0
+    held_out: float = 0.0
+    held_out_seed: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        held_out.check_share(self.held_out)
         if self.labels_from_folders:
             raise InputError("labels_from_folders=True is for dataset 'pdf_folder'; Kleister has no document classes.")
         value_alignment.check_options(self.occurrences, self.min_similarity)
@@ -76,6 +82,13 @@ class _Kleister(PdfFolder):
     KEYS: ClassVar[tuple[str, ...]]
     DESCRIPTION: ClassVar[str]
     HOMEPAGE: ClassVar[str]
+
+    def __init__(self, data_dir: str | os.PathLike | None = None, cache_dir: str | None = None, **options: Any):
+        super().__init__(data_dir, cache_dir, **options)
+        if self.config.held_out:
+            # By name, so that the same documents are chosen wherever the files lie.
+            names = [os.path.basename(file) for file in self.files.get("train", [])]
+            self.files = held_out.hold_out(self.files, names, self.config.held_out, self.config.held_out_seed)
 
     def _info(self) -> datasets.DatasetInfo:
         features = document_features(labels=bio_labels(self.KEYS), entities=True)
@@ -164,7 +177,7 @@ class _Kleister(PdfFolder):
     @classmethod
     def code_files(cls) -> list[str]:
         """Also what seeks the values."""
-        own = [inspect.getfile(module) for module in (value_alignment, value_mentions)]
+        own = [inspect.getfile(module) for module in (held_out, value_alignment, value_mentions)]
         return [*super().code_files(), *own]
 
 

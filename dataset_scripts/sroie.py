@@ -16,7 +16,7 @@ from typing import Any
 
 import datasets
 
-from broadsheet.dataset_scripts import value_alignment, value_mentions
+from broadsheet.dataset_scripts import held_out, value_alignment, value_mentions
 from broadsheet.dataset_scripts.builder import DocumentBuilder, DocumentConfig
 from broadsheet.dataset_scripts.schema import clip_boxes, document_features
 from broadsheet.dataset_scripts.value_alignment import Place, align_values, alignment_report
@@ -43,15 +43,21 @@ class SroieConfig(DocumentConfig):
             the price of a single article is often the same number.
         clip_boxes: cut boxes at the image's edge; otherwise a box beyond it is an error. The training receipts have
             none.
+        held_out: move so large a share of the training receipts to a split "held_out", vendor by vendor: no vendor is
+            in both (see `held_out.vendor_groups`). The official test receipts come without answers.
+        held_out_seed: another seed, another choice of vendors.
     """
 
     occurrences: str = "all"
     min_similarity: float = 0.85
     total_beside_its_name: bool = True
     clip_boxes: bool = False
+    held_out: float = 0.0
+    held_out_seed: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        held_out.check_share(self.held_out)
         value_alignment.check_options(self.occurrences, self.min_similarity)
 
 
@@ -68,6 +74,14 @@ class Sroie(DocumentBuilder):
         "the folder with train/box/*.txt, train/entities/*.txt and train/img/*.jpg (and test), as the ICDAR 2019 "
         "competition's data is passed on (SROIE2019)"
     )
+
+    def __init__(self, data_dir: str | os.PathLike | None = None, cache_dir: str | None = None, **options: Any):
+        super().__init__(data_dir, cache_dir, **options)
+        if self.config.held_out:
+            values = [dict(_read_keys(_beside(file, "entities", ".txt"))) for file in self.files.get("train", [])]
+            names, addresses = ([given.get(key, "") for given in values] for key in ("company", "address"))
+            vendors = held_out.vendor_groups(names, addresses)
+            self.files = held_out.hold_out(self.files, vendors, self.config.held_out, self.config.held_out_seed)
 
     def _info(self) -> datasets.DatasetInfo:
         return datasets.DatasetInfo(
@@ -147,7 +161,10 @@ class Sroie(DocumentBuilder):
     @classmethod
     def code_files(cls) -> list[str]:
         """Also what seeks the values."""
-        return [*super().code_files(), *(inspect.getfile(module) for module in (value_alignment, value_mentions))]
+        return [
+            *super().code_files(),
+            *(inspect.getfile(module) for module in (held_out, value_alignment, value_mentions)),
+        ]
 
 
 def split_line(text: str, box: Box) -> list[tuple[str, Box]]:

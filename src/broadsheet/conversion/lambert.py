@@ -57,7 +57,7 @@ SAME_FIELDS = (
     "pad_token_id", "classifier_dropout", "tie_word_embeddings", "id2label", "label2id", "problem_type",
 )  # fmt: skip
 # BERT's names of the heads' parameters, and ours. Its pooler is the hidden layer of our head for documents.
-HEAD_NAMES = {
+HEAD_NAMES: dict[Any, dict[str, str]] = {
     LambertForMaskedLM: {
         "cls.predictions.transform.dense.": "lm_head.dense.",
         "cls.predictions.transform.LayerNorm.": "lm_head.layer_norm.",
@@ -146,7 +146,7 @@ def load_lambert(folder: str | Path, model_class: Any, **settings: Any) -> PreTr
         raise InputError(f"{folder} holds no checkpoint that LAMBERT can start from: {reason}") from error
 
 
-def extend_positions_of(model: PreTrainedModel, length: int) -> None:
+def extend_positions_of(model: Any, length: int) -> None:
     """
     Give a LAMBERT positions for `length` tokens, in place: its table is repeated, as Longformer's authors did.
 
@@ -170,7 +170,7 @@ def extend_positions_of(model: PreTrainedModel, length: int) -> None:
     config.max_position_embeddings = length + unused
 
 
-def capacity(config: LambertConfig) -> int:
+def capacity(config: Any) -> int:
     """The most tokens that the position table serves."""
     return config.max_position_embeddings - (config.pad_token_id or 0) - 1
 
