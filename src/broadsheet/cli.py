@@ -204,14 +204,19 @@ def fields_as_json(path: Path, document: Document, entities: list[Any]) -> dict[
 def print_fields(path: Path, document: Document, entities: list[Any]) -> None:
     """Print a document's fields as a table."""
     pages = f"{document.num_pages} page{'s' if document.num_pages != 1 else ''}"
-    table = Table(title=f"{path} ({pages}, {len(document)} words)", title_justify="left")
+    if not entities:
+        console.print(f"{path}: no fields found", soft_wrap=True, markup=False)
+        return
+    # Outside the table, whose title would be broken to the terminal's width.
+    console.print(f"{path} ({pages}, {len(document)} words)", soft_wrap=True, markup=False)
+    table = Table()
     for heading in ("field", "text"):
         table.add_column(heading)
     for heading in ("page", "score"):
         table.add_column(heading, justify="right")
     for entity in entities:
         table.add_row(entity.label, entity.text, str(entity.page + 1), f"{entity.score:.3f}")
-    console.print(table if entities else f"{path}: no fields found", soft_wrap=not entities)
+    console.print(table)
 
 
 def _with_progress(files: list[Path]) -> Any:

@@ -8,7 +8,7 @@ import yaml
 
 from broadsheet.results.record import read_record
 from broadsheet.results.reproduce import main
-from broadsheet.results.running import command_of
+from broadsheet.results.running import command_of, in_order
 from broadsheet.results.table_recipe import read_table, shipped_tables
 from broadsheet.tokenization.input_checks import InputError
 
@@ -122,7 +122,56 @@ def test_interrupted_run_goes_on_where_the_recipe_says_how(recipe: Path) -> None
     main(arguments(recipe))
     assert sorted(calls()) == [1, 1, 1, 1, 1, 2]  # what it left was there
     table = read_table(str(recipe))
-    assert "--resume auto" in " ".join(command_of(table.runs("small", "/d")[0], Path("runs"), table.resume))
+    assert "--resume auto" in " ".join(command_of(table.runs("small", "/d")[0], Path("runs")))
+
+
+def test_rows_start_from_what_parts_and_other_tables_wrote(recipe: Path) -> None:
+    (recipe.parent / "quick_part.py").write_text(
+        "import pathlib, sys\n"
+        "folder = pathlib.Path(sys.argv[sys.argv.index('--output_dir') + 1])\n"
+        "folder.mkdir(parents=True)\n"
+        "(folder / 'given').write_text(' '.join(sys.argv))\n"
+    )
+    parts = {
+        "of_each_seed": {"module": "quick_part", "args": {"data": "${data}/c"}},
+        "of_one_seed": {"module": "quick_part", "args": {"on": "${run:of_each_seed}"}, "seed": 7},
+    }
+    later = {
+        **RECIPE,
+        "rows": {
+            "from_part": {"args": {"recipe_of": None, "data_dir": ["${run:of_each_seed}", "${run:of_one_seed}"]}},
+            "from_row": {"args": {"data_dir": ["${run:a_table/narrow}"]}},
+        },
+        "scales": {"small": {"seeds": [1, 2], "parts": parts}},
+    }
+    path = recipe.parent / "later_table.yaml"
+    path.write_text(yaml.safe_dump(later, sort_keys=False))
+    with pytest.raises(InputError, match="no table a_table"):
+        main(arguments(path))
+    del later["rows"]["from_row"]
+    path.write_text(yaml.safe_dump(later, sort_keys=False))
+    table = read_table(str(path))
+    runs = in_order(table.runs("small", "/d"))
+    # the part of one seed needs the other part with that seed
+    assert [(run.row, run.seed) for run in runs] == [
+        ("of_each_seed", 1),
+        ("of_each_seed", 7),
+        ("of_one_seed", 7),
+        ("from_part", 1),
+        ("of_each_seed", 2),
+        ("from_part", 2),
+    ]
+    assert main(arguments(path)) == 0
+    folders = {(run.row, run.seed): Path("runs") / run.identity for run in runs}
+    assert "--data /d/c --seed 1" in (folders["of_each_seed", 1] / "given").read_text()
+    assert str(folders["of_each_seed", 7]) in (folders["of_one_seed", 7] / "given").read_text()
+    record = read_record(Path("out/later_table-small.json"))
+    assert record.data == [str(folders["of_each_seed", 1]), str(folders["of_one_seed", 7])]
+    # A change of what a run starts from is a change of the run.
+    parts["of_each_seed"]["args"]["more"] = 1
+    path.write_text(yaml.safe_dump(later, sort_keys=False))
+    changed = in_order(read_table(str(path)).runs("small", "/d"))
+    assert not {run.identity for run in changed} & {run.identity for run in runs}
 
 
 def test_one_seed_has_no_interval(recipe: Path) -> None:

@@ -22,7 +22,7 @@ from rich.table import Table
 from broadsheet.results.assembling import assemble, describe_data, draw_curves, make_text
 from broadsheet.results.environment import describe_environment, today
 from broadsheet.results.record import Record, ResultTable, results_folder, write_record
-from broadsheet.results.running import command_of, execute, finished
+from broadsheet.results.running import command_of, execute, finished, in_order
 from broadsheet.results.table_recipe import TableRecipe, read_table, shipped_tables
 from broadsheet.tokenization.input_checks import InputError
 
@@ -90,11 +90,12 @@ def reproduce(
     Returns:
         The record; None for a dry run.
     """
-    planned = table.runs(scale, data)
+    shown = table.runs(scale, data)
+    planned = in_order(shown)
     if dry_run:
         for run in planned:
             state = "finished" if finished(run, runs) else "to run"
-            command = shlex.join(command_of(run, runs, table.resume))
+            command = shlex.join(command_of(run, runs))
             console.print(f"# {run.row}, seed {run.seed}: {state}\n{command}", soft_wrap=True, highlight=False)
         return None
     results = {}
@@ -105,13 +106,13 @@ def reproduce(
         result = finished(run, runs)
         if result is None:
             with console.status(f"{where}: running; its output is in {runs / run.identity}.log"):
-                result = execute(run, runs, table.resume)
+                result = execute(run, runs)
             console.print(f"{where}: done", highlight=False)
         else:
             console.print(f"{where}: was finished", highlight=False)
-        results[run] = result
+        results[run.identity] = result
 
-    rows = assemble(table, results)
+    rows = assemble(table, {run: results[run.identity] for run in shown})
     described, notes = describe_data(rows)
     name = f"{table.name}-{scale}"
     figures = [f"{name}.png"] if draw_curves(table, rows, output / f"{name}.png") else []
