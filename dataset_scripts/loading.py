@@ -7,6 +7,7 @@ from typing import Any
 from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 
 from broadsheet.dataset_scripts.builder import DocumentBuilder, read_reports
+from broadsheet.dataset_scripts.cord import Cord, CordR
 from broadsheet.dataset_scripts.docbank import DocBank
 from broadsheet.dataset_scripts.funsd import Funsd
 from broadsheet.dataset_scripts.json_entities import JsonEntities
@@ -16,6 +17,8 @@ from broadsheet.dataset_scripts.sroie import Sroie
 from broadsheet.tokenization.input_checks import InputError
 
 BUILDERS: Mapping[str, type[DocumentBuilder]] = {
+    "cord": Cord,
+    "cord_r": CordR,
     "docbank": DocBank,
     "funsd": Funsd,
     "json_entities": JsonEntities,
