@@ -8,6 +8,7 @@ from transformers import (
     AutoModelForDocumentQuestionAnswering,
     AutoModelForMaskedLM,
     AutoModelForQuestionAnswering,
+    AutoModelForSeq2SeqLM,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     AutoProcessor,
@@ -19,6 +20,7 @@ from transformers import (
 from broadsheet.modeling.configuration_bert_with_skim_embeddings import BertWithSkimEmbeddingsConfig
 from broadsheet.modeling.configuration_lambert import LambertConfig
 from broadsheet.modeling.configuration_long_skimformer import LongSkimformerConfig
+from broadsheet.modeling.configuration_pyramidion import PyramidionConfig
 from broadsheet.modeling.configuration_skimformer import SkimformerConfig
 from broadsheet.modeling.configuration_skimming_mask import SkimmingMaskConfig
 from broadsheet.modeling.modeling_bert_with_skim_embeddings import (
@@ -42,6 +44,11 @@ from broadsheet.modeling.modeling_long_skimformer import (
     LongSkimformerForTokenClassification,
     LongSkimformerModel,
 )
+from broadsheet.modeling.modeling_pyramidion import (
+    PyramidionForConditionalGeneration,
+    PyramidionForSequenceClassification,
+    PyramidionModel,
+)
 from broadsheet.modeling.modeling_skimformer import (
     SkimformerForMaskedLM,
     SkimformerForQuestionAnswering,
@@ -57,6 +64,7 @@ from broadsheet.modeling.modeling_skimming_mask import (
     SkimmingMaskModel,
 )
 from broadsheet.tokenization.processing_lambert import LambertProcessor
+from broadsheet.tokenization.processing_pyramidion import PyramidionProcessor
 from broadsheet.tokenization.processing_skimformer import SkimformerProcessor
 
 
@@ -127,6 +135,15 @@ MODELS: dict[str, FamilyMember] = {
             AutoModelForSequenceClassification: BertWithSkimEmbeddingsForSequenceClassification,
             AutoModelForQuestionAnswering: BertWithSkimEmbeddingsForQuestionAnswering,
             AutoModelForDocumentQuestionAnswering: BertWithSkimEmbeddingsForQuestionAnswering,
+        },
+    ),
+    "pyramidion": FamilyMember(
+        PyramidionConfig,
+        PyramidionProcessor,
+        {
+            AutoModel: PyramidionModel,
+            AutoModelForSeq2SeqLM: PyramidionForConditionalGeneration,
+            AutoModelForSequenceClassification: PyramidionForSequenceClassification,
         },
     ),
 }

@@ -1,0 +1,512 @@
+"""Pyramidion: an encoder-decoder that pools its representations as it encodes (Pyramidion, section 3)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import initialization as init
+from transformers.cache_utils import DynamicCache, EncoderDecoderCache
+from transformers.generation import GenerationMixin
+from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+from transformers.modeling_outputs import (
+    BaseModelOutput,
+    BaseModelOutputWithPastAndCrossAttentions,
+    Seq2SeqLMOutput,
+    Seq2SeqModelOutput,
+    SequenceClassifierOutput,
+)
+from transformers.modeling_utils import PreTrainedModel
+from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+from .blockwise_attention import BlockwiseSelfAttention, block_length, make_blocks
+from .configuration_pyramidion import PyramidionConfig
+from .heads import EncoderHeadMixin, classifier_dropout, linear_classifier
+from .layout_embeddings import check_bbox
+from .matrix_products import Linear
+from .pyramidion_layers import (
+    PyramidionDecoderAttention,
+    PyramidionDecoderLayer,
+    PyramidionEmbeddings,
+    PyramidionEncoderLayer,
+)
+from .representation_pooling import LinearScorer, RepresentationPooling, make_scorer
+from .token_inputs import check_token_inputs
+from .tracing import is_traced
+from .warm_start import WarmStartModelMixin
+
+
+@dataclass
+class PyramidionEncoderOutput(BaseModelOutput):
+    """
+    What the encoder leaves.
+
+    Attributes:
+        last_hidden_state: `[batch, pooled length, hidden]`, zero in padding.
+        attention_mask: bool `[batch, pooled length]`, False for padding; None where there is none.
+        hidden_states: of each layer, at the length that it runs at.
+        attentions: of each layer, `[batch, heads, length, block]`, over the keys of the token's block.
+    """
+
+    attention_mask: torch.Tensor | None = None
+
+
+class PyramidionPreTrainedModel(WarmStartModelMixin, EncoderHeadMixin, PreTrainedModel):
+    """What all Pyramidions share: config, initialisation, what can be recorded."""
+
+    config: PyramidionConfig
+    config_class = PyramidionConfig
+    base_model_prefix = "pyramidion"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["PyramidionEncoderLayer", "PyramidionDecoderLayer", "PyramidionEmbeddings"]
+    _skip_keys_device_placement = ["past_key_values"]
+    _supports_sdpa = True
+    _can_compile_fullgraph = True
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        """As fairseq does."""
+        super()._init_weights(module)
+        size = self.config.hidden_size
+        if isinstance(module, nn.Embedding):
+            init.normal_(module.weight, std=size**-0.5)
+            if module.padding_idx is not None:
+                init.zeros_(module.weight[module.padding_idx])
+        elif isinstance(module, LinearScorer):
+            init.normal_(module.weight, std=size**-0.5)
+        elif isinstance(module, (BlockwiseSelfAttention, PyramidionDecoderAttention)):
+            for projection in (module.query, module.key, module.value):
+                init.xavier_uniform_(projection.weight, gain=2**-0.5)
+        elif isinstance(module, nn.Linear):
+            init.xavier_uniform_(module.weight)
+
+
+class PyramidionEncoder(PyramidionPreTrainedModel):
+    """Embeddings and encoder layers, with a pooling after each layer where the length falls."""
+
+    _can_record_outputs = {
+        "hidden_states": PyramidionEncoderLayer,
+        "attentions": OutputRecorder(BlockwiseSelfAttention, index=1),
+    }
+
+    def __init__(self, config: PyramidionConfig):
+        super().__init__(config)
+        self.embeddings = PyramidionEmbeddings(config, use_positions=True, use_layout=config.use_layout)
+        self.layer = nn.ModuleList([PyramidionEncoderLayer(config) for _ in range(config.num_hidden_layers)])
+        lengths = config.encoder_lengths or []
+        before = [config.max_source_length, *lengths]
+        # The number of tokens after each layer that pools, None for the others. All have a scorer, as in the paper's
+        # count of parameters.
+        self.pooled = [after if after < length else None for length, after in zip(before, lengths, strict=False)]
+        self.pooling = nn.ModuleList([_make_pooling(config) for _ in lengths])
+        self.post_init()
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> "PyramidionEncoder":
+        """As usual; the scorers of layers that do not pool are frozen, else distributed training waits for them."""
+        super().train(mode)
+        for pooling, k in zip(self.pooling, self.pooled, strict=True):
+            if k is None:
+                pooling.requires_grad_(False)
+        return self
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The word embeddings."""
+        return self.embeddings.word_embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:  # type: ignore[override]
+        """Replace the word embeddings."""
+        self.embeddings.word_embeddings = value
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        bbox: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        **kwargs: Any,
+    ) -> PyramidionEncoderOutput:
+        """
+        Args:
+            input_ids: int `[batch, length]`.
+            attention_mask: `[batch, length]`, 1 for tokens, 0 for padding, which is on the right.
+            bbox: int `[batch, length, 4]` in 0..1000, with `config.use_layout`; else ignored.
+            inputs_embeds: `[batch, length, hidden]`, instead of `input_ids`.
+            kwargs: `output_attentions` (with eager attention), `output_hidden_states`, `return_dict`.
+        """
+        config = self.config
+        rows = self.embeddings.word_embeddings.num_embeddings
+        shape = check_token_inputs(input_ids, inputs_embeds, attention_mask, None, rows, 0)
+        if config.use_layout:
+            check_bbox(bbox, shape, config.max_2d_position_embeddings, "PyramidionProcessor")
+        mask = None if attention_mask is None else attention_mask.bool()
+        if not config.mask_padding or (mask is not None and not is_traced() and bool(mask.all())):
+            mask = None
+        hidden_states = self.embeddings(input_ids, inputs_embeds, bbox)
+        length = shape[1]
+        if is_traced() and (config.block_size is not None or config.encoder_lengths):
+            # The number of blocks and of rounds is fixed in the graph.
+            hidden_states, mask = _pad(hidden_states, mask, config.max_source_length)
+        hidden_states, mask, blocks = self._cut(hidden_states, mask)
+        for place, layer in enumerate(self.layer):
+            k = self.pooled[place] if self.pooled else None
+            pools = k is not None and hidden_states.shape[1] > k
+            received: list[torch.Tensor] | None = [] if pools and config.scorer == "attention" else None
+            hidden_states = layer(hidden_states, blocks, received)
+            if pools and k is not None:
+                if not config.mask_padding:
+                    hidden_states, length = hidden_states[:, :length], k
+                pooled = self.pooling[place](hidden_states, k, mask, received[0] if received else None)
+                length = min(length, k) if not is_traced() else k
+                hidden_states, mask, blocks = self._cut(pooled.hidden_states, pooled.mask)
+        if hidden_states.shape[1] != length:
+            hidden_states, mask = hidden_states[:, :length], None if mask is None else mask[:, :length]
+        if mask is not None:
+            hidden_states = hidden_states.masked_fill(~mask.unsqueeze(-1), 0.0)
+            if not is_traced() and bool(mask.all()):
+                mask = None
+        return PyramidionEncoderOutput(last_hidden_state=hidden_states, attention_mask=mask)
+
+    def _cut(self, hidden_states: torch.Tensor, mask: torch.Tensor | None) -> tuple[torch.Tensor, Any, Any]:
+        """Padded to whole blocks; what the layers of this length need."""
+        size, padded = block_length(hidden_states.shape[1], self.config.block_size)
+        hidden_states, mask = _pad(hidden_states, mask, padded)
+        return hidden_states, mask, make_blocks(hidden_states, mask, size)
+
+
+def _make_pooling(config: PyramidionConfig) -> RepresentationPooling:
+    options: dict[str, Any] = {"preserve_order": config.preserve_order}
+    if config.operator == "successive_halving":
+        options |= {"peak": config.peak, "base": float(config.peak_base), "sort": config.sort_scores}
+    scorer = None if config.scorer is None else make_scorer(config.scorer, config.hidden_size)
+    return RepresentationPooling(scorer, config.operator, config.score_activation, **options)
+
+
+def _pad(
+    hidden_states: torch.Tensor, mask: torch.Tensor | None, length: int
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    missing = length - hidden_states.shape[1]
+    if not is_traced() and missing <= 0:
+        return hidden_states, mask
+    if mask is None:
+        mask = torch.ones(hidden_states.shape[:2], dtype=torch.bool, device=hidden_states.device)
+    return nn.functional.pad(hidden_states, (0, 0, 0, missing)), nn.functional.pad(mask, (0, missing))
+
+
+class PyramidionDecoder(PyramidionPreTrainedModel):
+    """The decoder: dense causal self-attention, cross-attention to the pooled representations."""
+
+    _can_record_outputs = {
+        "hidden_states": PyramidionDecoderLayer,
+        "attentions": OutputRecorder(PyramidionDecoderAttention, index=1, layer_name="attention"),
+        "cross_attentions": OutputRecorder(PyramidionDecoderAttention, index=1, layer_name="cross_attention"),
+    }
+
+    def __init__(self, config: PyramidionConfig):
+        super().__init__(config)
+        self.embeddings = PyramidionEmbeddings(config, use_positions=config.decoder_positions, use_layout=False)
+        self.layer = nn.ModuleList([PyramidionDecoderLayer(config, place) for place in range(config.decoder_layers)])
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The word embeddings."""
+        return self.embeddings.word_embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:  # type: ignore[override]
+        """Replace the word embeddings."""
+        self.embeddings.word_embeddings = value
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        encoder_hidden_states: torch.Tensor | None = None,
+        encoder_attention_mask: torch.Tensor | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Any,
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        """
+        Args:
+            input_ids: int `[batch, length]`, with a cache those not yet read.
+            attention_mask: `[batch, all length]`, 0 for padding.
+            encoder_hidden_states: `[batch, pooled length, hidden]`.
+            encoder_attention_mask: `[batch, pooled length]`, False for padding.
+            past_key_values: the caches of self-attention and cross-attention.
+            inputs_embeds: `[batch, length, hidden]`, instead of `input_ids`.
+            use_cache: make caches where none are given.
+        """
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("Pass either decoder_input_ids or decoder_inputs_embeds, not both and not neither.")
+        if encoder_hidden_states is None:
+            raise ValueError("The decoder has nothing to read; pass encoder_hidden_states.")
+        if use_cache and past_key_values is None:
+            text = self.config.get_text_config(decoder=True)
+            past_key_values = EncoderDecoderCache(DynamicCache(config=text), DynamicCache(config=text))
+        start: Any = 0 if past_key_values is None else past_key_values.get_seq_length()
+        hidden_states = self.embeddings(input_ids, inputs_embeds, start=start)
+        own_cache = None if past_key_values is None else past_key_values.self_attention_cache
+        mask = create_causal_mask(
+            config=self.config,
+            inputs_embeds=hidden_states,
+            attention_mask=attention_mask,
+            past_key_values=own_cache,
+        )
+        source_mask = create_bidirectional_mask(
+            config=self.config,
+            inputs_embeds=hidden_states,
+            attention_mask=encoder_attention_mask,
+            encoder_hidden_states=encoder_hidden_states,
+        )
+        for layer in self.layer:
+            hidden_states = layer(
+                hidden_states,
+                encoder_hidden_states,
+                attention_mask=mask,
+                source_mask=source_mask,
+                past_key_values=past_key_values,
+                use_cache=use_cache,
+            )
+        return BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=hidden_states, past_key_values=past_key_values
+        )
+
+
+def shift_right(labels: torch.Tensor, start: int | None, pad: int | None) -> torch.Tensor:
+    """What the decoder reads to write `labels` `[batch, length]`: the start token, then all but the last of them."""
+    shifted = labels.roll(1, -1)
+    shifted[:, 0] = 0 if start is None else start
+    return shifted.masked_fill(shifted == -100, 0 if pad is None else pad)
+
+
+class PyramidionModel(PyramidionPreTrainedModel):
+    """
+    Encoder and decoder.
+
+    Args:
+        config: the configuration.
+        add_decoder: False for the encoder alone, for classification.
+    """
+
+    _tied_weights_keys = {
+        "decoder.embeddings.word_embeddings.weight": "encoder.embeddings.word_embeddings.weight",
+    }
+
+    def __init__(self, config: PyramidionConfig, add_decoder: bool = True):
+        super().__init__(config)
+        self.encoder = PyramidionEncoder(config)
+        self.decoder = PyramidionDecoder(config) if add_decoder else None
+        if not add_decoder:
+            self._tied_weights_keys = {}  # type: ignore[assignment]
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The word embeddings."""
+        return self.encoder.embeddings.word_embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:  # type: ignore[override]
+        """Replace the word embeddings, where they are tied the decoder's too."""
+        self.encoder.embeddings.word_embeddings = value
+        if self.decoder is not None and self.config.tie_word_embeddings:
+            self.decoder.embeddings.word_embeddings = value
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        bbox: torch.Tensor | None = None,
+        decoder_input_ids: torch.Tensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        encoder_outputs: Any = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        decoder_inputs_embeds: torch.Tensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Any,
+    ) -> Seq2SeqModelOutput:
+        """
+        Args:
+            input_ids: int `[batch, length]`, the document.
+            attention_mask: `[batch, length]`, 1 for tokens, 0 for padding; all ones when None.
+            bbox: int `[batch, length, 4]`, (x0, y0, x1, y1) in 0..1000, with `config.use_layout`; else ignored.
+            decoder_input_ids: int `[batch, target length]`; the start token alone when None.
+            decoder_attention_mask: `[batch, target length]`, 0 for padding.
+            encoder_outputs: of an earlier call of the encoder, instead of the document.
+            past_key_values: the decoder's caches.
+            inputs_embeds: `[batch, length, hidden]`, instead of `input_ids`.
+            decoder_inputs_embeds: `[batch, target length, hidden]`, instead of `decoder_input_ids`.
+            use_cache: return the decoder's caches.
+            kwargs: `output_attentions`, `output_hidden_states`, `return_dict`.
+
+        Returns:
+            `last_hidden_state` `[batch, target length, hidden]`, and the encoder's output.
+        """
+        if self.decoder is None:
+            raise ValueError("This model has no decoder; call its encoder, or build it with add_decoder=True.")
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(input_ids, attention_mask, bbox, inputs_embeds, **kwargs)
+        elif not isinstance(encoder_outputs, BaseModelOutput):
+            encoder_outputs = PyramidionEncoderOutput(*encoder_outputs)
+        source = encoder_outputs.last_hidden_state
+        if decoder_input_ids is None and decoder_inputs_embeds is None:
+            start = self.config.decoder_start_token_id
+            decoder_input_ids = torch.full((len(source), 1), 0 if start is None else start, device=source.device)
+        if decoder_input_ids is not None and not is_traced():
+            rows = self.decoder.embeddings.word_embeddings.num_embeddings
+            faulty = (decoder_input_ids < 0) | (decoder_input_ids >= rows)
+            if faulty.any():
+                row, token = (int(index) for index in faulty.nonzero()[0])
+                raise ValueError(
+                    f"decoder_input_ids holds {int(decoder_input_ids[row, token])} at token {token} in row {row}, "
+                    f"outside 0..{rows - 1}; use the checkpoint's own tokenizer."
+                )
+        outputs = self.decoder(
+            input_ids=decoder_input_ids,
+            attention_mask=decoder_attention_mask,
+            encoder_hidden_states=source,
+            encoder_attention_mask=getattr(encoder_outputs, "attention_mask", None),
+            past_key_values=past_key_values,
+            inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        return Seq2SeqModelOutput(
+            last_hidden_state=outputs.last_hidden_state,
+            past_key_values=outputs.past_key_values,
+            decoder_hidden_states=outputs.hidden_states,
+            decoder_attentions=outputs.attentions,
+            cross_attentions=outputs.cross_attentions,
+            encoder_last_hidden_state=source,
+            encoder_hidden_states=encoder_outputs.hidden_states,
+            encoder_attentions=encoder_outputs.attentions,
+        )
+
+
+class PyramidionForConditionalGeneration(PyramidionPreTrainedModel, GenerationMixin):
+    """Pyramidion that writes: the output layer shares the word embeddings."""
+
+    _tied_weights_keys = {"lm_head.weight": "pyramidion.encoder.embeddings.word_embeddings.weight"}
+
+    def __init__(self, config: PyramidionConfig):
+        super().__init__(config)
+        self.pyramidion = PyramidionModel(config)
+        self.lm_head: nn.Linear = Linear(config.hidden_size, config.vocab_size, bias=False)
+        # Labels are not shifted: the decoder reads them shifted.
+        self.loss_type = "ForMaskedLM"
+        self.post_init()
+
+    def get_encoder(self, modality: str | None = None) -> nn.Module:
+        """The encoder, for `generate`."""
+        return self.pyramidion.encoder
+
+    def get_output_embeddings(self) -> nn.Linear:
+        """The layer over the vocabulary."""
+        return self.lm_head
+
+    def set_output_embeddings(self, new_embeddings: nn.Linear) -> None:
+        """Replace the layer over the vocabulary."""
+        self.lm_head = new_embeddings
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        bbox: torch.Tensor | None = None,
+        decoder_input_ids: torch.Tensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        encoder_outputs: Any = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        decoder_inputs_embeds: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Any,
+    ) -> Seq2SeqLMOutput:
+        """Inputs as `PyramidionModel`; `labels` int `[batch, target length]`, -100 where nothing is predicted."""
+        items = kwargs.pop("num_items_in_batch", None)
+        if labels is not None:
+            use_cache = False
+            if decoder_input_ids is None and decoder_inputs_embeds is None:
+                decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        outputs = self.pyramidion(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            bbox=bbox,
+            decoder_input_ids=decoder_input_ids,
+            decoder_attention_mask=decoder_attention_mask,
+            encoder_outputs=encoder_outputs,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            decoder_inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        logits = self.lm_head(outputs.last_hidden_state)
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits, labels, vocab_size=self.config.vocab_size, num_items_in_batch=items)
+        return Seq2SeqLMOutput(
+            loss=loss,
+            logits=logits,
+            past_key_values=outputs.past_key_values,
+            decoder_hidden_states=outputs.decoder_hidden_states,
+            decoder_attentions=outputs.decoder_attentions,
+            cross_attentions=outputs.cross_attentions,
+            encoder_last_hidden_state=outputs.encoder_last_hidden_state,
+            encoder_hidden_states=outputs.encoder_hidden_states,
+            encoder_attentions=outputs.encoder_attentions,
+        )
+
+    def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
+        """Labels `[batch, target length]` shifted to the right, for collators that make the decoder's input."""
+        return shift_right(labels, self.config.decoder_start_token_id, self.config.pad_token_id)
+
+
+class PyramidionForSequenceClassification(PyramidionPreTrainedModel):
+    """The encoder with a linear classifier over the mean of the representations that it leaves."""
+
+    _keys_to_ignore_on_load_unexpected = [r"(^|\.)decoder\.", r"^lm_head\."]
+
+    def __init__(self, config: PyramidionConfig):
+        super().__init__(config)
+        self.pyramidion = PyramidionModel(config, add_decoder=False)
+        self.dropout = classifier_dropout(config)
+        self.classifier = linear_classifier(config)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        bbox: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        **kwargs: Any,
+    ) -> SequenceClassifierOutput:
+        """Inputs as the encoder's; `labels` `[batch]`, or float `[batch, num_labels]` for several at once."""
+        items = {name: kwargs.pop(name) for name in ("num_items_in_batch",) if name in kwargs}
+        outputs = self.pyramidion.encoder(input_ids, attention_mask, bbox, inputs_embeds, **kwargs)
+        states, mask = outputs.last_hidden_state, outputs.attention_mask
+        if mask is None:
+            mean = states.mean(1)
+        else:  # padding is zero
+            mean = states.sum(1) / mask.sum(1, keepdim=True).clamp(min=1).to(states.dtype)
+        logits = self.classifier(self.dropout(mean))
+        return self.sequence_classification_output(outputs, logits, labels, **items)
+
+
+__all__ = [
+    "PyramidionForConditionalGeneration",
+    "PyramidionForSequenceClassification",
+    "PyramidionModel",
+    "PyramidionPreTrainedModel",
+]
