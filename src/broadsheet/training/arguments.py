@@ -38,6 +38,9 @@ class DataArguments:
     validation_fraction: float = _field(
         0.1, "Share of the training documents held out for validation where the dataset has no such split; 0 for none."
     )
+    test_fraction: float = _field(
+        0.0, "Share of the training documents held out for the final measurement where the dataset has no such split."
+    )
     max_documents: int | None = _field(None, "Use only the first documents of each split (to try things out).")
     box_level: Literal["word", "segment"] = _field(
         "word", "Boxes of the words, or of the text block around each (union of its words' boxes)."
@@ -86,12 +89,19 @@ class RunArguments:
     task: Literal["token_classification", "sequence_classification"] = _field(
         "token_classification", "Label the words, or classify documents."
     )
-    scheme: str = _field("IOB2", "Tagging scheme of the word labels: IOB2, IOBES, ...")
+    scheme: str = _field(
+        "IOB2", "Tagging scheme of the word labels: IOB2, IOBES, ..., or plain for one class a word, as in docbank."
+    )
     early_stopping_patience: int | None = _field(
         None, "Stop after so many evaluations without improvement (needs validation data)."
     )
     token_dropout: float = _field(0.0, "In training, replace this share of tokens by the mask token, at random.")
     box_augmentation: float = _field(0.0, "In training, shrink and shift each page's boxes at random, by up to this.")
+    learning_rates: str | None = _field(
+        None,
+        "Learning rates of parts of the model in place of learning_rate, by parts of parameter names, as "
+        "'relative_bias=1e-2,classifier=1e-3' (in a recipe: a mapping).",
+    )
     overwrite: bool = _field(False, "Write into an output folder that is not empty, and remove its old checkpoints.")
     bootstrap_samples: int = _field(1000, "Resamples of the documents behind the confidence intervals; 0 for none.")
 
@@ -135,7 +145,7 @@ class EvaluationArguments:
     task: Literal["token_classification", "sequence_classification"] = _field(
         "token_classification", "Label the words, or classify documents."
     )
-    scheme: str = _field("IOB2", "Tagging scheme of the word labels.")
+    scheme: str = _field("IOB2", "Tagging scheme of the word labels, or plain for one class a word.")
     box_level: Literal["word", "segment"] | None = _field(
         None, "Boxes of the words or of their text blocks (default: as the model was trained, or word)."
     )

@@ -1,11 +1,13 @@
 """Small changes of training batches that keep a model from learning few documents by heart."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from transformers import Trainer
 
 from broadsheet.tokenization.input_checks import InputError
+from broadsheet.training.learning_rates import set_learning_rates
 
 
 def without_word(input_ids: torch.Tensor, tokenizer: Any) -> torch.Tensor:
@@ -58,10 +60,19 @@ class AugmentingTrainer(Trainer):
     Args:
         token_dropout: see `drop_tokens`.
         box_augmentation: see `move_boxes`; for models that read whole-number boxes.
+        learning_rates: see `set_learning_rates`.
     """
 
-    def __init__(self, *args: Any, token_dropout: float = 0.0, box_augmentation: float = 0.0, **kwargs: Any):
+    def __init__(
+        self,
+        *args: Any,
+        token_dropout: float = 0.0,
+        box_augmentation: float = 0.0,
+        learning_rates: Mapping[str, float] | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(*args, **kwargs)
+        self.learning_rates = learning_rates or {}
         self.token_dropout, self.box_augmentation = token_dropout, box_augmentation
         processor: Any = self.processing_class
         for name, value in (("token_dropout", token_dropout), ("box_augmentation", box_augmentation)):
@@ -71,6 +82,14 @@ class AugmentingTrainer(Trainer):
             raise InputError("The tokenizer has no mask token for token_dropout; set it to 0.")
         if box_augmentation and not processor.integer_boxes:
             raise InputError(f"{type(processor).__name__} makes boxes of its own kind; set box_augmentation to 0.")
+
+    def create_optimizer(self, *args: Any, **kwargs: Any) -> torch.optim.Optimizer:
+        """As of `Trainer`, with the rates of the named parts."""
+        is_new = self.optimizer is None
+        optimizer = super().create_optimizer(*args, **kwargs)
+        if is_new and self.learning_rates:
+            set_learning_rates(optimizer, self.accelerator.unwrap_model(self.model), self.learning_rates)
+        return optimizer
 
     def training_step(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
         """As of `Trainer`, on the changed batch."""

@@ -26,6 +26,7 @@ from broadsheet.training.arguments import (
 from broadsheet.training.augmentation import AugmentingTrainer
 from broadsheet.training.building import build
 from broadsheet.training.card import model_card
+from broadsheet.training.learning_rates import check_learning_rates
 from broadsheet.training.preparation import load_splits
 from broadsheet.training.runs import (
     Interrupted,
@@ -91,6 +92,7 @@ def finetune(
         )
         id2label = {int(index): name for index, name in network.config.id2label.items()}
         windows = {name: task.encode(part, processor, id2label, options) for name, part in documents.items()}
+    rates = check_learning_rates(parse_settings(run.learning_rates, "learning_rates"), network)
     _adapt(training, run, task, "validation" in documents)
     training.resume_from_checkpoint = checkpoint
 
@@ -113,6 +115,7 @@ def finetune(
         callbacks=[stop],
         token_dropout=run.token_dropout,
         box_augmentation=run.box_augmentation,
+        learning_rates=rates,
     )
     if run.early_stopping_patience is not None:
         trainer.add_callback(EarlyStoppingCallback(run.early_stopping_patience))
@@ -158,6 +161,7 @@ def finetune(
             "model_step": chosen or trained.global_step,
             "batch_size": training.train_batch_size * training.gradient_accumulation_steps * training.world_size,
             "learning_rate": training.learning_rate,
+            "learning_rates": rates,
             "schedule": str(getattr(training.lr_scheduler_type, "value", training.lr_scheduler_type)),
             "warmup_steps": training.warmup_steps,
             "weight_decay": training.weight_decay,
