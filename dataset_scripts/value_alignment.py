@@ -265,6 +265,13 @@ def align_values(
     return labels, entities
 
 
+def name_core(name: str) -> str:
+    """What two spellings of a name have in common: letters and digits without legal form, "The" and initials."""
+    tokens = _canonical(_tokens([fold(word) for word in name.replace("_", " ").split()]))
+    bare = _without_form(tokens)
+    return _joined(_core(bare)) or _joined(bare) or _joined(tokens)
+
+
 def check_options(occurrences: str, min_similarity: float) -> None:
     """Raise `InputError` for options of `align_values` that it does not have."""
     if occurrences not in OCCURRENCES:
