@@ -164,6 +164,11 @@ _hand_on(
     "Make RESULTS.md, and the numbers that README and cards quote, from results/*.json: see `broadsheet results "
     "--help`.",
 )
+_hand_on(
+    "combine",
+    "broadsheet.conversion.combining",
+    "Make one model of two trained ones: a text encoder with a Skimformer's mask or layout embeddings.",
+)
 convert = typer.Typer(
     help="Convert others' checkpoints: released ones of the papers, BERT, RoBERTa.", no_args_is_help=True
 )

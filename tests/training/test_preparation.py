@@ -96,7 +96,20 @@ def test_held_out_documents_depend_on_the_seed_alone(funsd, cache):
     assert {name: len(part) for name, part in load_splits(data, seed=1).items()} == {"train": 2, "test": 2}
 
 
+def test_test_documents_are_held_out_where_the_dataset_has_none(funsd, cache):
+    data = DataArguments(
+        dataset="funsd", data_dir=str(funsd), cache_dir=cache, test_split=None, test_fraction=0.25,
+        validation_fraction=0.34,
+    )  # fmt: skip
+    splits = load_splits(data, seed=1)
+    assert {name: len(part) for name, part in splits.items()} == {"train": 4, "test": 2, "validation": 2}
+    assert len({identity for part in splits.values() for identity in part["id"]}) == 8
+    assert load_splits(data, seed=1)["test"]["id"][:] == splits["test"]["id"][:]
+
+
 def test_bad_splits(funsd, cache):
+    with pytest.raises(InputError, match="test_fraction=1.5 is a share"):
+        load_splits(DataArguments("funsd", str(funsd), cache_dir=cache, test_split="none", test_fraction=1.5), 0)
     with pytest.raises(InputError, match="no split 'training' to train on; its splits are train, test"):
         load_splits(DataArguments("funsd", str(funsd), cache_dir=cache, train_split="training"), 0)
     with pytest.raises(InputError, match="validation_fraction=2"):

@@ -54,6 +54,34 @@ def test_words_are_scored_once_however_many_windows_show_them(documents):
     assert "all (micro)" in metric_table(metrics)
 
 
+def test_words_of_plain_classes_are_scored_by_word_and_by_area(documents):
+    names = ["figure", "paragraph", "title"]
+    features = documents.features.copy()
+    features["labels"] = List(ClassLabel(names=names))
+    boxes = [[[0, 0, 2, 2], [0, 0, 1, 1], [0, 0, 1, 1], [0, 0, 1, 1]], [[0, 0, 1, 1]] * 2]
+    labels = [[1, 1, 2, 1], [0, 2]]
+    rows = {**documents.to_dict(), "labels": labels, "boxes": boxes}
+    documents = Dataset.from_dict(rows, features=features)
+    id2label = dict(enumerate(names))
+    processor = SkimformerProcessor(tiny_tokenizer(), id2label=id2label)
+    task = make_task("token_classification", "plain")
+    options = {"box_level": "word", "max_length": 64, "stride": 0, "clip_boxes": False, "num_proc": 1}
+    windows = task.encode(documents, processor, id2label, options)
+    logits = np.zeros((2, 70, 3))
+    for row, window in enumerate(windows):
+        for position, label in enumerate(window["labels"]):
+            logits[row, position, max(label, 0)] = 5
+    # The first word, of area four among paragraphs of areas four, one, one, is taken for a title.
+    logits[0, next(p for p, label in enumerate(windows[0]["labels"]) if label >= 0)] = [0, 0, 9]
+    metrics = task.measure(logits, windows, documents, processor, id2label, 0, 0)
+    assert metrics["averaged"] == ["paragraph", "title"]
+    assert metrics["types"]["paragraph"]["recall"] == pytest.approx(2 / 3)
+    assert metrics["area"]["types"]["paragraph"]["recall"] == pytest.approx(2 / 6)
+    assert metrics["recall"] == pytest.approx((2 / 3 + 1) / 2)
+    assert metrics["accuracy"] == pytest.approx(5 / 6)
+    assert "all (macro, by area)" in metric_table(metrics)
+
+
 def test_labels_that_the_model_does_not_know(documents):
     task = TokenClassification()
     assert task.check_labels(documents, dict(enumerate(reversed(NAMES)))) == NAMES

@@ -34,23 +34,27 @@ def load_splits(data: DataArguments, seed: int) -> dict[str, Dataset]:
             f"Dataset {data.dataset!r} has no split {data.train_split!r} to train on; its splits are "
             f"{', '.join(dataset)}."
         )
-    train = dataset[data.train_split]
-    splits = {"train": train}
-    if data.validation_split in dataset:
-        splits["validation"] = dataset[data.validation_split]
-    elif data.validation_fraction > 0:
-        if not data.validation_fraction < 1:
-            raise InputError(f"validation_fraction={data.validation_fraction} is a share; set it from 0 to below 1.")
-        if len(train) < 2:
-            raise InputError("One document is too little to hold out validation data; set validation_fraction to 0.")
-        held_out = max(1, round(data.validation_fraction * len(train)))
-        parts = train.train_test_split(test_size=held_out, seed=seed)
-        splits = {"train": parts["train"], "validation": parts["test"]}
-    if data.test_split and data.test_split in dataset:
-        splits["test"] = dataset[data.test_split]
+    splits = {"train": dataset[data.train_split]}
+    for part, split, share in (
+        ("test", data.test_split, data.test_fraction),
+        ("validation", data.validation_split, data.validation_fraction),
+    ):
+        if split and split in dataset:
+            splits[part] = dataset[split]
+        elif share:
+            splits |= _hold_out(splits["train"], part, share, seed)
     if data.max_documents is not None:
         splits = {name: part.select(range(min(data.max_documents, len(part)))) for name, part in splits.items()}
     return splits
+
+
+def _hold_out(train: Dataset, part: str, share: float, seed: int) -> dict[str, Dataset]:
+    if not 0 < share < 1:
+        raise InputError(f"{part}_fraction={share} is a share; set it from 0 to below 1.")
+    if len(train) < 2:
+        raise InputError(f"One document is too little to hold out {part} data; set {part}_fraction to 0.")
+    parts = train.train_test_split(test_size=max(1, round(share * len(train))), seed=seed)
+    return {"train": parts["train"], part: parts["test"]}
 
 
 def load_all(data: Any) -> DatasetDict:

@@ -8,10 +8,12 @@ from datasets import ClassLabel, Dataset
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 from transformers.modeling_outputs import TokenClassifierOutput
 
-from broadsheet.metrics import classification_f1, entity_f1
+from broadsheet.metrics import classification_f1, docbank_area_f1, docbank_token_f1, entity_f1
+from broadsheet.metrics.stated_values import VALUE_CORPORA, value_f1
 from broadsheet.tokenization.collation import LayoutDataCollator
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.layout_batch import WORD_ID_KEYS
+from broadsheet.tokenization.merging import TokenClassificationResult
 from broadsheet.training.preparation import encode
 
 
@@ -88,18 +90,61 @@ class TokenClassification(Task):
         bootstrap_samples: int,
         seed: int,
     ) -> dict[str, Any]:
-        predicted = word_predictions(logits, windows, documents, processor, id2label)
+        results = merged_predictions(logits, windows, documents, processor, id2label)
         names = self.labels(documents)
         true = [[names[label] for label in labels] for labels in documents["labels"]]
         known = {*names, *id2label.values()}
-        return entity_f1(predicted, true, self.scheme, known, bootstrap_samples, seed=seed)
+        predicted = [result.labels for result in results]
+        metrics = entity_f1(predicted, true, self.scheme, known, bootstrap_samples, seed=seed)
+        if documents.info.builder_name in VALUE_CORPORA:
+            entities = [result.entities for result in results]
+            metrics["values"] = value_f1(
+                documents.info.builder_name, entities, documents["entities"], bootstrap_samples, seed
+            )
+        return metrics
+
+
+class WordClassification(TokenClassification):
+    """
+    Give each word one class, without B- and I-, as in DocBank; measured by word, and by area as DocBank does.
+
+    The averages are over the classes that occur, but O and figure: DocBank-LA leaves the words that mark figures out.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("plain")
+
+    def measure(
+        self,
+        logits: np.ndarray,
+        windows: Dataset,
+        documents: Dataset,
+        processor: Any,
+        id2label: dict[int, str],
+        bootstrap_samples: int,
+        seed: int,
+    ) -> dict[str, Any]:
+        predicted = word_predictions(logits, windows, documents, processor, id2label)
+        names = self.labels(documents)
+        true = [[names[label] for label in labels] for labels in documents["labels"]]
+        averaged = [name for name in names if name not in ("O", "figure")]
+        options: dict[str, Any] = {"classes": averaged, "bootstrap_samples": bootstrap_samples, "seed": seed}
+        by_word = docbank_token_f1(predicted, true, **options)
+        return {**by_word, "area": docbank_area_f1(predicted, true, documents["boxes"], **options)}
 
 
 def word_predictions(
     logits: np.ndarray, windows: Dataset, documents: Dataset, processor: Any, id2label: dict[int, str]
 ) -> list[list[str]]:
+    """The label of each word of each document; arguments as `merged_predictions`."""
+    return [result.labels for result in merged_predictions(logits, windows, documents, processor, id2label)]
+
+
+def merged_predictions(
+    logits: np.ndarray, windows: Dataset, documents: Dataset, processor: Any, id2label: dict[int, str]
+) -> list[TokenClassificationResult]:
     """
-    The label of each word of each document.
+    Labels, scores and entities of the words of each document.
 
     Args:
         logits: `[windows, length, labels]`, padded to any length.
@@ -112,10 +157,9 @@ def word_predictions(
     batch["overflow_to_sample_mapping"] = np.asarray(windows["document"])
     length = batch["input_ids"].shape[1]
     outputs = TokenClassifierOutput(logits=batch["input_ids"].new_tensor(logits[:, :length], dtype=float))
-    results = processor.post_process_token_classification(
+    return processor.post_process_token_classification(
         outputs, batch, documents.select_columns(["words", "boxes", "page_ids", "page_sizes"]).to_list(), id2label
     )
-    return [result.labels for result in results]
 
 
 class SequenceClassification(Task):
@@ -159,17 +203,25 @@ class SequenceClassification(Task):
 
 
 def make_task(name: str, scheme: str) -> Task:
-    """The task of that name."""
-    return SequenceClassification() if name == SequenceClassification.name else TokenClassification(scheme)
+    """The task of that name; word labels of the scheme "plain" are one class a word."""
+    if name == SequenceClassification.name:
+        return SequenceClassification()
+    return WordClassification() if scheme == "plain" else TokenClassification(scheme)
 
 
 def metric_table(metrics: dict[str, Any]) -> str:
     """The metrics of `measure` as a table for the terminal, in per cent."""
     interval = metrics["interval"]
     rows: list[tuple[str, ...]] = [("", "precision", "recall", "F1", "support")]
-    for name, row in [*metrics["types"].items(), ("all (micro)", metrics)]:
-        rows.append((name, *(f"{100 * row[key]:.2f}" for key in ("precision", "recall", "f1")), str(row["support"])))
-    rows.append(("all (macro)", *(f"{100 * metrics['macro'][key]:.2f}" for key in ("precision", "recall", "f1")), ""))
+    if "area" in metrics:
+        means = [("micro", metrics["micro"]), ("macro", metrics), ("macro, by area", metrics["area"])]
+    else:
+        means = [("micro", metrics), ("macro", metrics["macro"])]
+    for name, row in [*metrics["types"].items(), *((f"all ({name})", row) for name, row in means)]:
+        support = f"{row['support']:.0f}" if "support" in row else ""
+        rows.append((name, *(f"{100 * row[key]:.2f}" for key in ("precision", "recall", "f1")), support))
+    if "values" in metrics:
+        rows.append(("values", *(f"{100 * metrics['values'][key]:.2f}" for key in ("precision", "recall", "f1")), ""))
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     if interval:
