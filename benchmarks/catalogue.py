@@ -2,11 +2,13 @@
 
 import fnmatch
 
-from benchmarks import skimformer, skimming_mask
+from benchmarks import long_skimformer, skimformer, skimming_mask
 from benchmarks.entry import Benchmark
 from broadsheet.tokenization.input_checks import InputError
 
-ENTRIES: dict[str, Benchmark] = {entry.name: entry for entry in [*skimformer.ENTRIES, *skimming_mask.ENTRIES]}
+_FILES = (skimformer, long_skimformer, skimming_mask)
+
+ENTRIES: dict[str, Benchmark] = {entry.name: entry for file in _FILES for entry in file.ENTRIES}
 
 
 def choose(names: list[str]) -> list[Benchmark]:

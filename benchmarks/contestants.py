@@ -9,11 +9,15 @@ from transformers import (
     BertForTokenClassification,
     LayoutLMConfig,
     LayoutLMForTokenClassification,
+    LongformerConfig,
+    LongformerForTokenClassification,
     PreTrainedModel,
 )
 
 from benchmarks.entry import Size
+from broadsheet.modeling.configuration_long_skimformer import LongSkimformerConfig
 from broadsheet.modeling.configuration_skimformer import SkimformerConfig
+from broadsheet.modeling.modeling_long_skimformer import LongSkimformerForTokenClassification
 from broadsheet.modeling.modeling_skimformer import SkimformerForTokenClassification
 from broadsheet.modeling.modeling_skimming_mask import SkimmingMaskForTokenClassification
 
@@ -70,6 +74,38 @@ def bert(size: Size) -> PreTrainedModel:
     return BertForTokenClassification(config)
 
 
+def longformer(size: Size) -> PreTrainedModel:
+    """Longformer of transformers at its base size, with its window of 512 (four if tiny)."""
+    config = LongformerConfig(  # type: ignore[call-arg]
+        num_labels=LABELS,
+        attention_window=4 if size.tiny else 512,
+        max_position_embeddings=max(4096, size.length) + 2,
+        **_dropout(size),
+        **(TINY if size.tiny else {}),
+    )
+    return LongformerForTokenClassification(config)
+
+
+def long_skimformer(size: Size, contextualize: bool = False) -> PreTrainedModel:
+    """LongSkimformer at the paper's size, with the reference's window of 512 (four if tiny)."""
+    tiny: dict[str, Any] = {
+        **TINY,
+        "hidden_layout_size": 16,
+        "skim_attention_head_size": 8,
+        "num_attention_heads_layout_encoder": 2,
+        "attention_window": 4,
+    }
+    config = LongSkimformerConfig(  # type: ignore[call-arg]
+        num_labels=LABELS, contextualize_layout=contextualize, **_dropout(size), **(tiny if size.tiny else {})
+    )
+    return LongSkimformerForTokenClassification(config)
+
+
+def long_skimformer_with_contextualizer(size: Size) -> PreTrainedModel:
+    """LongSkimformer with a windowed Transformer of two layers over the layout embeddings."""
+    return long_skimformer(size, contextualize=True)
+
+
 def skimming_mask(size: Size, contextualize: bool = False) -> PreTrainedModel:
     """The same BERT, each token attending per head to the 128 that `near` prefers (four if tiny)."""
     skim = skimformer(size, contextualize)
@@ -110,6 +146,9 @@ CONTESTANTS: dict[str, Callable[[Size], PreTrainedModel]] = {
     "layoutlm": layoutlm,
     "skimformer": skimformer,
     "skimformer+contextualizer": skimformer_with_contextualizer,
+    "longformer": longformer,
+    "long-skimformer": long_skimformer,
+    "long-skimformer+contextualizer": long_skimformer_with_contextualizer,
     "bert": bert,
     "bert+skimming-mask": skimming_mask,
     "bert+skimming-mask+contextualizer": skimming_mask_with_contextualizer,
