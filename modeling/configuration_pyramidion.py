@@ -53,7 +53,7 @@ class PyramidionConfig(WarmStartConfigMixin, PreTrainedConfig):
         classifier_dropout: dropout before classifiers; `hidden_dropout_prob` when None.
         use_cache: keep keys and values in generation.
         is_encoder_decoder: always True.
-        tie_word_embeddings: one table for encoder, decoder and the output.
+        tie_word_embeddings: the output shares the table of words that encoder and decoder read by.
     """
 
     model_type = "pyramidion"

@@ -140,9 +140,9 @@ class PyramidionModel(PyramidionPreTrainedModel):
         return self.encoder.embeddings.word_embeddings
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:  # type: ignore[override]
-        """Replace the word embeddings, where they are tied the decoder's too."""
+        """Replace the word embeddings, which the decoder shares."""
         self.encoder.embeddings.word_embeddings = value
-        if self.decoder is not None and self.config.tie_word_embeddings:
+        if self.decoder is not None:
             self.decoder.embeddings.word_embeddings = value
 
     @can_return_tuple
@@ -221,7 +221,10 @@ class PyramidionModel(PyramidionPreTrainedModel):
 class PyramidionForConditionalGeneration(PyramidionPreTrainedModel, GenerationMixin):
     """Pyramidion that writes: the output layer shares the word embeddings."""
 
-    _tied_weights_keys = {"lm_head.weight": "pyramidion.encoder.embeddings.word_embeddings.weight"}
+    _tied_weights_keys = {
+        "lm_head.weight": "pyramidion.encoder.embeddings.word_embeddings.weight",
+        "pyramidion.decoder.embeddings.word_embeddings.weight": "pyramidion.encoder.embeddings.word_embeddings.weight",
+    }
 
     def __init__(self, config: PyramidionConfig):
         super().__init__(config)

@@ -49,6 +49,14 @@ class PyramidionPreTrainedModel(WarmStartModelMixin, EncoderHeadMixin, PreTraine
     _supports_sdpa = True
     _can_compile_fullgraph = True
 
+    def get_expanded_tied_weights_keys(self, all_submodels: bool = False) -> dict[str, str]:
+        """As in transformers, but encoder and decoder share a table even where the output has one of its own."""
+        tied = super().get_expanded_tied_weights_keys(all_submodels)
+        if all_submodels or tied:
+            return tied
+        keys: Any = self._tied_weights_keys or {}
+        return {name: source for name, source in keys.items() if name.endswith("word_embeddings.weight")}
+
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         """As fairseq does."""
@@ -59,7 +67,8 @@ class PyramidionPreTrainedModel(WarmStartModelMixin, EncoderHeadMixin, PreTraine
             if module.padding_idx is not None:
                 init.zeros_(module.weight[module.padding_idx])
         elif isinstance(module, LinearScorer):
-            init.normal_(module.weight, std=size**-0.5)
+            # Nearly equal scores mix nearly all tokens, so that at first all of them learn.
+            init.normal_(module.weight, std=0.02)
         elif isinstance(module, (BlockwiseSelfAttention, PyramidionDecoderAttention)):
             for projection in (module.query, module.key, module.value):
                 init.xavier_uniform_(projection.weight, gain=2**-0.5)
