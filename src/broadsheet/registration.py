@@ -19,6 +19,7 @@ from transformers import (
 
 from broadsheet.modeling.configuration_bert_with_skim_embeddings import BertWithSkimEmbeddingsConfig
 from broadsheet.modeling.configuration_lambert import LambertConfig
+from broadsheet.modeling.configuration_long_layoutlm import LongLayoutLMConfig
 from broadsheet.modeling.configuration_long_skimformer import LongSkimformerConfig
 from broadsheet.modeling.configuration_pyramidion import PyramidionConfig
 from broadsheet.modeling.configuration_skimformer import SkimformerConfig
@@ -36,6 +37,13 @@ from broadsheet.modeling.modeling_lambert import (
     LambertForSequenceClassification,
     LambertForTokenClassification,
     LambertModel,
+)
+from broadsheet.modeling.modeling_long_layoutlm import (
+    LongLayoutLMForMaskedLM,
+    LongLayoutLMForQuestionAnswering,
+    LongLayoutLMForSequenceClassification,
+    LongLayoutLMForTokenClassification,
+    LongLayoutLMModel,
 )
 from broadsheet.modeling.modeling_long_skimformer import (
     LongSkimformerForMaskedLM,
@@ -64,6 +72,7 @@ from broadsheet.modeling.modeling_skimming_mask import (
     SkimmingMaskModel,
 )
 from broadsheet.tokenization.processing_lambert import LambertProcessor
+from broadsheet.tokenization.processing_long_layoutlm import LongLayoutLMProcessor
 from broadsheet.tokenization.processing_pyramidion import PyramidionProcessor
 from broadsheet.tokenization.processing_skimformer import SkimformerProcessor
 
@@ -99,6 +108,18 @@ MODELS: dict[str, FamilyMember] = {
             AutoModelForSequenceClassification: LambertForSequenceClassification,
             AutoModelForQuestionAnswering: LambertForQuestionAnswering,
             AutoModelForDocumentQuestionAnswering: LambertForQuestionAnswering,
+        },
+    ),
+    "long_layoutlm": FamilyMember(
+        LongLayoutLMConfig,
+        LongLayoutLMProcessor,
+        {
+            AutoModel: LongLayoutLMModel,
+            AutoModelForMaskedLM: LongLayoutLMForMaskedLM,
+            AutoModelForTokenClassification: LongLayoutLMForTokenClassification,
+            AutoModelForSequenceClassification: LongLayoutLMForSequenceClassification,
+            AutoModelForQuestionAnswering: LongLayoutLMForQuestionAnswering,
+            AutoModelForDocumentQuestionAnswering: LongLayoutLMForQuestionAnswering,
         },
     ),
     "long_skimformer": FamilyMember(

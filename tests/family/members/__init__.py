@@ -3,12 +3,20 @@
 import pytest
 from tests.family.members.bert_with_skim_embeddings import BERT_WITH_SKIM_EMBEDDINGS
 from tests.family.members.lambert import LAMBERT
+from tests.family.members.long_layoutlm import LONG_LAYOUTLM
 from tests.family.members.long_skimformer import LONG_SKIMFORMER
 from tests.family.members.skimformer import SKIMFORMER
 from tests.family.members.skimming_mask import SKIMMING_MASK
 from tests.family.spec import MODEL, Case, ModelSpec
 
-MEMBERS: tuple[ModelSpec, ...] = (SKIMFORMER, LONG_SKIMFORMER, LAMBERT, SKIMMING_MASK, BERT_WITH_SKIM_EMBEDDINGS)
+MEMBERS: tuple[ModelSpec, ...] = (
+    SKIMFORMER,
+    LONG_SKIMFORMER,
+    LAMBERT,
+    LONG_LAYOUTLM,
+    SKIMMING_MASK,
+    BERT_WITH_SKIM_EMBEDDINGS,
+)
 
 
 def variants() -> pytest.MarkDecorator:
