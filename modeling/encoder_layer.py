@@ -89,6 +89,7 @@ class EncoderLayer(GradientCheckpointingLayer):
         if hidden_states.shape[1] <= RECOMPUTE_LENGTH or is_traced():
             return self._feed_forward(self.attention(hidden_states, *args, **kwargs))
         attended = self.attention.self(hidden_states, *args, **kwargs)
+        attended = attended[0] if isinstance(attended, tuple) else attended
         parts = zip(attended.split(RECOMPUTE_PART, 1), hidden_states.split(RECOMPUTE_PART, 1), strict=True)
         return torch.cat([checkpoint(self._after_attention, *part, use_reentrant=False) for part in parts], 1)
 

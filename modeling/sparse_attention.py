@@ -118,6 +118,8 @@ def sparse_attention(
         seed: what the dropout is drawn from; the same seed gives the same pattern.
         terms: a function that makes additive terms of the scores from `query_numbers` `[batch, heads, length, Q]` and
             `key_numbers` `[batch, heads, length, P]`, which receive gradients. It may use no other tensor that does.
+            Where it has a method `with_gradient`, that is asked for the terms and for a function from their gradient
+            to those of the two; otherwise autograd goes through the terms of each block.
 
     Returns:
         `[batch, heads, length, head_size]`, zero for tokens that attend to none.
@@ -188,6 +190,19 @@ def drop_block(probabilities: torch.Tensor, dropout: float, seed: int, block: Bl
     return (probabilities * keep).mul_(keep_scale(dropout))
 
 
+def differentiable_terms(
+    terms: Terms, numbers: list[torch.Tensor]
+) -> tuple[torch.Tensor, Callable[[torch.Tensor], tuple[torch.Tensor, ...]]]:
+    """The terms of a block, and the function from their gradient to the gradients of the numbers."""
+    own = getattr(terms, "with_gradient", None)
+    if own is not None:
+        return own(*numbers)
+    numbers = [tensor.detach().requires_grad_() for tensor in numbers]
+    with torch.enable_grad():
+        made = terms(*numbers)
+    return made.detach(), lambda gradient: torch.autograd.grad(made, numbers, gradient)
+
+
 class _SparseAttention(torch.autograd.Function):
     """`sparse_attention`, a few blocks at a time, forward and backward."""
 
@@ -235,9 +250,7 @@ class _SparseAttention(torch.autograd.Function):
             scores = q @ k.transpose(-1, -2) * ctx.scaling
             if ctx.terms is not None:
                 numbers = [gather_tokens(query_numbers, block.queries), gather_tokens(key_numbers, block.keys)]
-                numbers = [tensor.detach().requires_grad_() for tensor in numbers]
-                with torch.enable_grad():
-                    made = ctx.terms(*numbers)
+                made, pull_back = differentiable_terms(ctx.terms, numbers)
                 scores = scores + made
             clean = block_probabilities(scores, block)
             dropped = drop_block(clean, ctx.dropout, ctx.seed, block)
@@ -246,12 +259,8 @@ class _SparseAttention(torch.autograd.Function):
             product = (output_gradient @ v.transpose(-1, -2)) * dropped
             scores_gradient = product.addcmul_(clean, product.sum(-1, keepdim=True), value=-1)
             if ctx.terms is not None:
-                for total, index, part in zip(
-                    totals[3:],
-                    (block.queries, block.keys),
-                    torch.autograd.grad(made, numbers, scores_gradient.to(made.dtype)),
-                    strict=True,
-                ):
+                parts = pull_back(scores_gradient.to(made.dtype))
+                for total, index, part in zip(totals[3:], (block.queries, block.keys), parts, strict=True):
                     scatter_tokens(part, index, total)
             scores_gradient = scores_gradient.to(q.dtype).mul_(ctx.scaling)
             scatter_tokens(scores_gradient @ k, block.queries, totals[0])

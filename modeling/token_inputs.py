@@ -75,14 +75,22 @@ def check_token_inputs(
 LARGEST_HEIGHT = 100
 
 
-def check_float_bbox(bbox: torch.Tensor | None, input_shape: torch.Size, processor: str) -> torch.Tensor:
+def check_float_bbox(
+    bbox: torch.Tensor | None,
+    input_shape: torch.Size,
+    processor: str,
+    largest: int = LARGEST_HEIGHT,
+    unit: str = "page heights",
+) -> torch.Tensor:
     """
-    Refuse boxes that are not in units of the page's height.
+    Refuse boxes that are not in the model's unit, that of the page's height unless told.
 
     Args:
-        bbox: float `[batch, length, 4]` as (x0, y0, x1, y1), x and y divided by the height of the page.
+        bbox: float `[batch, length, 4]` as (x0, y0, x1, y1).
         input_shape: (batch, length) of the tokens.
         processor: the processor that makes such boxes, for the message.
+        largest: the largest coordinate.
+        unit: how the message calls the unit.
 
     Returns:
         The boxes, in float32 at least.
@@ -105,13 +113,13 @@ def check_float_bbox(bbox: torch.Tensor | None, input_shape: torch.Size, process
         )
     if is_traced():
         return bbox
-    faulty = ~torch.isfinite(bbox).all(-1) | (bbox < 0).any(-1) | (bbox > LARGEST_HEIGHT).any(-1)
+    faulty = ~torch.isfinite(bbox).all(-1) | (bbox < 0).any(-1) | (bbox > largest).any(-1)
     faulty |= (bbox[..., 2:] < bbox[..., :2]).any(-1)
     if faulty.any():
         row, token = (int(index) for index in faulty.nonzero()[0])
         raise ValueError(
-            f"The box {bbox[row, token].tolist()} of token {token} in row {row} is outside 0..{LARGEST_HEIGHT} page "
-            f"heights, not finite or has swapped corners; pass boxes in page units and page_sizes to {processor}, "
+            f"The box {bbox[row, token].tolist()} of token {token} in row {row} is outside 0..{largest} {unit}, "
+            f"not finite or has swapped corners; pass boxes in page units and page_sizes to {processor}, "
             "which scales them."
         )
     return bbox

@@ -18,6 +18,7 @@ from transformers import (
 )
 
 from broadsheet.modeling.configuration_bert_with_skim_embeddings import BertWithSkimEmbeddingsConfig
+from broadsheet.modeling.configuration_formnet import FormNetConfig
 from broadsheet.modeling.configuration_lambert import LambertConfig
 from broadsheet.modeling.configuration_long_layoutlm import LongLayoutLMConfig
 from broadsheet.modeling.configuration_long_skimformer import LongSkimformerConfig
@@ -30,6 +31,13 @@ from broadsheet.modeling.modeling_bert_with_skim_embeddings import (
     BertWithSkimEmbeddingsForSequenceClassification,
     BertWithSkimEmbeddingsForTokenClassification,
     BertWithSkimEmbeddingsModel,
+)
+from broadsheet.modeling.modeling_formnet import (
+    FormNetForMaskedLM,
+    FormNetForQuestionAnswering,
+    FormNetForSequenceClassification,
+    FormNetForTokenClassification,
+    FormNetModel,
 )
 from broadsheet.modeling.modeling_lambert import (
     LambertForMaskedLM,
@@ -71,6 +79,7 @@ from broadsheet.modeling.modeling_skimming_mask import (
     SkimmingMaskForTokenClassification,
     SkimmingMaskModel,
 )
+from broadsheet.tokenization.processing_formnet import FormNetProcessor
 from broadsheet.tokenization.processing_lambert import LambertProcessor
 from broadsheet.tokenization.processing_long_layoutlm import LongLayoutLMProcessor
 from broadsheet.tokenization.processing_pyramidion import PyramidionProcessor
@@ -165,6 +174,18 @@ MODELS: dict[str, FamilyMember] = {
             AutoModel: PyramidionModel,
             AutoModelForSeq2SeqLM: PyramidionForConditionalGeneration,
             AutoModelForSequenceClassification: PyramidionForSequenceClassification,
+        },
+    ),
+    "formnet": FamilyMember(
+        FormNetConfig,
+        FormNetProcessor,
+        {
+            AutoModel: FormNetModel,
+            AutoModelForMaskedLM: FormNetForMaskedLM,
+            AutoModelForTokenClassification: FormNetForTokenClassification,
+            AutoModelForSequenceClassification: FormNetForSequenceClassification,
+            AutoModelForQuestionAnswering: FormNetForQuestionAnswering,
+            AutoModelForDocumentQuestionAnswering: FormNetForQuestionAnswering,
         },
     ),
 }

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.family.members.bert_with_skim_embeddings import BERT_WITH_SKIM_EMBEDDINGS
+from tests.family.members.formnet import FORMNET
 from tests.family.members.lambert import LAMBERT
 from tests.family.members.long_layoutlm import LONG_LAYOUTLM
 from tests.family.members.long_skimformer import LONG_SKIMFORMER
@@ -16,6 +17,7 @@ MEMBERS: tuple[ModelSpec, ...] = (
     LONG_LAYOUTLM,
     SKIMMING_MASK,
     BERT_WITH_SKIM_EMBEDDINGS,
+    FORMNET,
 )
 
 

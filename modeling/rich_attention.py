@@ -1,0 +1,213 @@
+"""
+Rich Attention (FormNet, section 3.2): attention scores that know on which side of a token another stands, and how far.
+
+On each axis, for each head, two affine maps of [q_i; k_j] say what order and what log-distance the tokens should have
+if they are related; the score loses what the true order and distance miss of it. An affine map of a concatenation is a
+sum a_i + b_j, so that a few numbers per token and head are all that a pair's terms are made from.
+
+Plain form: `RichAttention.dense_terms`, the paper's Eq. 1 to 4 line by line. Fast form: `RichTerms`, for the blocks of
+the one sparse attention, with the gradient written out.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from transformers import initialization as init
+
+# Above it softplus is the identity, to rounding in float64.
+SOFTPLUS_LINEAR = 40.0
+
+
+class HeadAffine(nn.Module):
+    """affine([q_i; k_j]), one number per axis and head, as the sum of what q_i and what k_j bring to it."""
+
+    def __init__(self, num_axes: int, num_heads: int, head_size: int):
+        super().__init__()
+        self.query = nn.Parameter(torch.zeros(num_axes, num_heads, head_size))
+        self.key = nn.Parameter(torch.zeros(num_axes, num_heads, head_size))
+        self.bias = nn.Parameter(torch.zeros(num_axes, num_heads))
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """`[batch, length, heads, head_size]` each -> `[batch, length, heads, axes]` each, the bias in the first."""
+        of_query = torch.einsum("bnhs,ahs->bnha", query, self.query.to(query.dtype))
+        of_key = torch.einsum("bnhs,ahs->bnha", key, self.key.to(key.dtype))
+        return of_query + self.bias.to(query.dtype).t(), of_key
+
+
+class RichAttention(nn.Module):
+    """
+    The learned part of Rich Attention: what order and what distance related tokens should have.
+
+    Args:
+        num_axes: axes on which tokens have a place: x and y, and the sequence.
+        num_heads: heads of the attention.
+        head_size: size of a head's query and key.
+    """
+
+    def __init__(self, num_axes: int, num_heads: int, head_size: int):
+        super().__init__()
+        self.num_axes = num_axes
+        self.order = HeadAffine(num_axes, num_heads, head_size)
+        self.distance = HeadAffine(num_axes, num_heads, head_size)
+        self.theta = nn.Parameter(torch.zeros(num_axes, num_heads))
+
+    def dense_terms(self, query: torch.Tensor, key: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        """
+        The plain form: s(o) + s(d) summed over the axes, + ln 2 for each axis.
+
+        That constant changes nothing between pairs that have terms. It makes maps and theta of zero plain attention,
+        also beside pairs that have none (those with a global token).
+
+        Args:
+            query: `[batch, heads, length, head_size]`; key likewise.
+            places: float `[batch, length, axes]`, a token's place on each axis.
+
+        Returns:
+            `[batch, heads, length, length]`, query by key, in float32 at least.
+        """
+        query, key = _wide(query), _wide(key)
+        total = torch.zeros((), dtype=query.dtype, device=query.device)
+        for axis in range(self.num_axes):
+            x = places[:, None, :, axis].to(query.dtype)
+            x_i, x_j = x[..., :, None], x[..., None, :]
+            order = x_i < x_j
+            distance = torch.log(1 + (x_i - x_j).abs())
+            p_logit = _affine(self.order, query, key, axis)  # Eq. 1, before the sigmoid
+            mean = _affine(self.distance, query, key, axis)  # Eq. 2
+            log_sigmoid = nn.functional.logsigmoid
+            order_score = torch.where(order, log_sigmoid(p_logit), log_sigmoid(-p_logit))  # Eq. 3
+            theta = self.theta[axis].to(query.dtype)[:, None, None]
+            distance_score = -(theta**2) * (distance - mean) ** 2 / 2  # Eq. 4
+            total = total + order_score + distance_score + math.log(2)
+        return total
+
+    def numbers(
+        self, query: torch.Tensor, key: torch.Tensor, places: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """
+        What the terms of all pairs are made from, per token, for `RichTerms`.
+
+        Args:
+            query: `[batch, heads, queries, head_size]`, of the first tokens.
+            key: `[batch, heads, length, head_size]`.
+            places: float `[batch, length, axes]`.
+
+        Returns:
+            `[batch, heads, queries, 4 * axes]` and `[batch, heads, length, 3 * axes]`, in float32 at least.
+        """
+        with torch.autocast(query.device.type, enabled=False):
+            query, key = _wide(query).transpose(1, 2), _wide(key).transpose(1, 2)
+            theta = self.theta.to(query.dtype).t()
+            order_query, order_key = self.order(query, key)
+            mean_query, mean_key = self.distance(query, key)
+            shape, key_shape = mean_query.shape, mean_key.shape
+            places = places.to(query.dtype).unsqueeze(2)
+            # theta (d - mu) = theta d - (theta mu_i + theta mu_j).
+            of_query = [order_query, mean_query * theta, theta.expand(shape), places[:, : shape[1]].expand(shape)]
+            of_key = [order_key, mean_key * theta, places.expand(key_shape)]
+            # A token's row is one piece of memory: it is gathered by token.
+            return torch.cat(of_query, -1).transpose(1, 2), torch.cat(of_key, -1).transpose(1, 2)
+
+    def terms(self, num_global: int) -> "RichTerms":
+        """The fast form, for blocks whose first `num_global` keys are global tokens."""
+        return RichTerms(self.num_axes, num_global)
+
+
+class RichTerms:
+    """
+    The fast form: the terms of a block from the `numbers` of its queries and keys, and their gradient.
+
+    Args:
+        num_axes: axes.
+        num_global: the first keys of each block, with which pairs have no terms.
+    """
+
+    def __init__(self, num_axes: int, num_global: int):
+        self.num_axes = num_axes
+        self.num_global = num_global
+
+    def __call__(self, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        """
+        `[batch, blocks, heads, block, 4 * axes]` and `[batch, blocks, heads, K, 3 * axes]`, as `numbers` orders them
+        -> `[batch, blocks, heads, block, K]`.
+        """
+        return self._terms([self._misses(queries, keys, axis) for axis in range(self.num_axes)])
+
+    def with_gradient(
+        self, queries: torch.Tensor, keys: torch.Tensor
+    ) -> tuple[torch.Tensor, Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]]:
+        """The terms, and the function, to be called once, from their gradient to that of the numbers."""
+        misses = [self._misses(queries, keys, axis) for axis in range(self.num_axes)]
+
+        def pull_back(gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            of_queries, of_keys = torch.zeros_like(queries), torch.zeros_like(keys)
+            axes, own = self.num_axes, slice(self.num_global, None)
+            for axis, (against, distance, wrong, miss) in enumerate(misses):
+                # -d softplus(wrong) = -sigmoid(wrong) d wrong, and wrong = (a_i + b_j) against.
+                slope = wrong.sigmoid_().mul_(gradient).mul_(against)
+                of_queries[..., axis] = -slope[..., own].sum(-1)
+                of_keys[..., own, axis] = -slope[..., own].sum(-2)
+                # -d (miss^2 / 2) = -miss d miss, and miss = theta d - m_i - m_j.
+                slope = miss.mul_(gradient)
+                of_queries[..., axes + axis] = slope[..., own].sum(-1)
+                of_keys[..., own, axes + axis] = slope[..., own].sum(-2)
+                of_queries[..., 2 * axes + axis] = -slope.mul_(distance)[..., own].sum(-1)
+            return of_queries, of_keys
+
+        return self._terms(misses), pull_back
+
+    def _misses(self, queries: torch.Tensor, keys: torch.Tensor, axis: int) -> tuple[torch.Tensor, ...]:
+        """
+        On one axis: -1 where the key stands after the query, else 1, and the log-distance, `[..., 1, block, K]`; the
+        logit of the wrong order, and theta times what the distance misses of mu, `[..., heads, block, K]`.
+        """
+        axes = self.num_axes
+        # Places are the same for all heads, and nothing learns from them.
+        place_i = queries[:, :, :1, :, 3 * axes + axis, None].detach()
+        place_j = keys[:, :, :1, None, :, 2 * axes + axis].detach()
+        gap = place_j - place_i
+        against = torch.where(gap > 0, -1.0, 1.0).to(gap.dtype)
+        distance = gap.abs().log1p()
+
+        def pair(column: int) -> tuple[torch.Tensor, torch.Tensor]:
+            return queries[..., column, None], keys[..., None, :, column]
+
+        order_i, order_j = pair(axis)
+        mean_i, mean_j = pair(axes + axis)
+        wrong = (order_i + order_j).mul_(against)
+        miss = (queries[..., 2 * axes + axis, None] * distance).sub_(mean_i).sub_(mean_j)
+        return against, distance, wrong, miss
+
+    def _terms(self, misses: list[tuple[torch.Tensor, ...]]) -> torch.Tensor:
+        softplus = nn.functional.softplus
+        lost = None
+        for _, _, wrong, miss in misses:
+            part = softplus(wrong, threshold=SOFTPLUS_LINEAR).addcmul_(miss, miss, value=0.5)
+            lost = part if lost is None else lost.add_(part)
+        assert lost is not None
+        terms = self.num_axes * math.log(2) - lost
+        if self.num_global:
+            terms[..., : self.num_global] = 0
+        return terms
+
+
+def init_rich_attention(module: nn.Module, std: float, theta: float) -> None:
+    """Start the maps at N(0, std^2), biases at zero, and theta at `theta` (at zero it would never learn)."""
+    if isinstance(module, HeadAffine):
+        init.normal_(module.query, std=std)
+        init.normal_(module.key, std=std)
+        init.zeros_(module.bias)
+    elif isinstance(module, RichAttention):
+        init.constant_(module.theta, theta)
+
+
+def _affine(affine: HeadAffine, query: torch.Tensor, key: torch.Tensor, axis: int) -> torch.Tensor:
+    of_query = (query * affine.query[axis].to(query.dtype)[:, None]).sum(-1)
+    of_key = (key * affine.key[axis].to(key.dtype)[:, None]).sum(-1)
+    return of_query[..., :, None] + of_key[..., None, :] + affine.bias[axis].to(query.dtype)[:, None, None]
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))

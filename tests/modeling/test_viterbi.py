@@ -1,0 +1,153 @@
+import itertools
+import time
+
+import pytest
+import torch
+
+from broadsheet.modeling.viterbi import TagGrammar, WordDecoder, is_bioes, viterbi_decode
+
+BIOES = ["O", "B-x", "I-x", "E-x", "S-x", "B-y", "I-y", "E-y", "S-y"]
+SMALL = ["O", "B-x", "I-x", "E-x", "S-x"]
+IOB2 = ["O", "B-x", "I-x", "B-y", "I-y"]
+
+
+def legal(labels, names, bioes):
+    """By the definition, label by label."""
+    open_kind = None
+    for label in (names[index] for index in labels):
+        prefix, kind = label[0], label[2:]
+        if prefix in "IE":
+            if open_kind != kind:
+                return False
+        elif bioes and open_kind is not None:
+            return False
+        open_kind = kind if prefix in "BI" else None
+    return not (bioes and open_kind is not None)
+
+
+def brute_force(scores, names, bioes, transitions=None):
+    best, found = -float("inf"), None
+    for labels in itertools.product(range(len(names)), repeat=len(scores)):
+        if not legal(labels, names, bioes):
+            continue
+        total = sum(float(scores[place, label]) for place, label in enumerate(labels))
+        if transitions is not None:
+            total += sum(float(transitions[pair]) for pair in itertools.pairwise(labels))
+        if total > best:
+            best, found = total, list(labels)
+    return found
+
+
+def scores(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+@pytest.mark.parametrize(("names", "bioes"), [(BIOES, True), (IOB2, False)], ids=["bioes", "iob2"])
+@pytest.mark.parametrize("learned", [False, True])
+def test_equals_brute_force(length, names, bioes, learned):
+    batch = scores(6, length, len(names), seed=length)
+    transitions = scores(len(names), len(names), seed=9) if learned else None
+    found = viterbi_decode(batch, TagGrammar(names), transitions=transitions)
+    for row, labels in zip(batch, found.tolist(), strict=True):
+        assert labels == brute_force(row, names, bioes, transitions)
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_masked_tokens_are_passed_over(learned):
+    transitions = scores(9, 9, seed=3) if learned else None
+    batch = scores(5, 9, 9, seed=1)
+    generator = torch.Generator().manual_seed(2)
+    mask = torch.rand(5, 9, generator=generator) < 0.45
+    mask[3] = False
+    mask[4] = torch.arange(9) < 4
+    found = viterbi_decode(batch, TagGrammar(BIOES), mask, transitions)
+    for row, keep, labels in zip(batch, mask, found, strict=True):
+        assert (labels[~keep] == -1).all()
+        kept = row[keep][:4]
+        if len(kept) == int(keep.sum()):
+            assert labels[keep].tolist() == brute_force(kept, BIOES, True, transitions)
+        assert TagGrammar(BIOES).is_legal(labels[keep].tolist())
+
+
+@pytest.mark.parametrize("names", [BIOES, SMALL, IOB2, ["O", "title", "name"]])
+def test_never_illegal(names):
+    grammar = TagGrammar(names)
+    found = viterbi_decode(10 * scores(40, 60, len(names)).float(), grammar)
+    assert all(grammar.is_legal(labels) for labels in found.tolist())
+
+
+def test_the_grammar():
+    for names, bioes in ((BIOES, True), (IOB2, False)):
+        grammar = TagGrammar(names)
+        for labels in itertools.product(range(len(names)), repeat=3):
+            assert grammar.is_legal(labels) == legal(labels, names, bioes)
+
+
+@pytest.mark.parametrize("names", [["O", "I-x"], ["O", "B-x", "S-y", "E-y", "B-y"], ["O", "E-x"]])
+def test_labels_that_no_sequence_can_have_are_refused(names):
+    with pytest.raises(ValueError, match="; add"):
+        TagGrammar(names)
+
+
+def test_other_numbers_of_labels_are_refused():
+    with pytest.raises(ValueError, match="there are 5 labels"):
+        viterbi_decode(scores(1, 2, 9), TagGrammar(SMALL))
+
+
+def test_words_of_documents_of_different_lengths():
+    decoder = WordDecoder(dict(enumerate(BIOES)))
+    rows = [scores(length, 9, seed=length).numpy() for length in (3, 1, 0, 4)]
+    for row, labels in zip(rows, decoder(rows), strict=True):
+        assert labels.tolist() == (brute_force(row, BIOES, True) if len(row) else [])
+    assert decoder([]) == []
+
+
+def test_is_bioes():
+    assert is_bioes(BIOES)
+    assert not is_bioes(IOB2)
+    assert not is_bioes(["O", "title"])
+    assert not is_bioes(["O"])
+
+
+def one_by_one(scores, allowed, start, end):
+    """A loop over sequences, tokens and labels."""
+    found = []
+    for sequence in scores.tolist():
+        size = len(start)
+        total = [start[label] + sequence[0][label] for label in range(size)]
+        pointers = []
+        for row in sequence[1:]:
+            best, pointer = [], []
+            for label in range(size):
+                values = [total[before] if allowed[before][label] else -1e30 for before in range(size)]
+                highest = max(range(size), key=values.__getitem__)
+                pointer.append(highest)
+                best.append(values[highest] + row[label])
+            total = best
+            pointers.append(pointer)
+        label = max(range(size), key=lambda index: total[index] + end[index])
+        path = [label]
+        for pointer in reversed(pointers):
+            label = pointer[label]
+            path.append(label)
+        found.append(path[::-1])
+    return found
+
+
+def test_twenty_times_as_fast_as_a_loop():
+    grammar = TagGrammar(["O", *(f"{prefix}-{kind}" for kind in range(3) for prefix in "BIES")])
+    batch = scores(64, 100, 13)
+    viterbi_decode(batch, grammar)
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        found = viterbi_decode(batch, grammar)
+        times.append(time.perf_counter() - start)
+    first = [-1e30 if goes_on else 0.0 for goes_on in grammar.goes_on.tolist()]
+    last = [0.0 if may_end else -1e30 for may_end in grammar.may_end.tolist()]
+    start = time.perf_counter()
+    expected = one_by_one(batch, grammar.allowed().tolist(), first, last)
+    loop = time.perf_counter() - start
+    assert found.tolist() == expected
+    assert loop > 20 * min(times)

@@ -1,0 +1,82 @@
+"""BIOES labels of entities, with a count of what they cannot carry."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .input_checks import InputError
+from .tagging import OUTSIDE, decode_entities, encode_entities
+
+
+@dataclass(frozen=True)
+class BioesTags:
+    """
+    The labels of a document's words, and what they lost.
+
+    Attributes:
+        labels: one BIOES label a word.
+        entities: how many entities there were.
+        in_pieces: how many of them have gaps: each of their runs of words is labelled as an entity of its own.
+        overlapping: how many share words with one before them, whose label these words keep; what is left of them is
+            labelled.
+    """
+
+    labels: list[str]
+    entities: int
+    in_pieces: int
+    overlapping: int
+
+    @property
+    def carried(self) -> int:
+        """How many entities the labels give back as they were."""
+        return self.entities - self.in_pieces - self.overlapping
+
+
+def bioes_tags(entities: Iterable[tuple[str, Sequence[int]]], num_words: int) -> BioesTags:
+    """
+    Label the words of entities, also of discontinuous ones as far as BIOES can carry them.
+
+    Args:
+        entities: (type, word indices) each, in any order; indices twice count once. An entity without words is left
+            out of the count.
+        num_words: the words of the document.
+
+    Returns:
+        The labels and the counts; an entity with gaps that overlaps another counts as overlapping.
+
+    Raises:
+        InputError: an entity has a word that the document does not have.
+    """
+    taken: set[int] = set()
+    runs: list[tuple[str, int, int]] = []
+    count = in_pieces = overlapping = 0
+    for kind, word_ids in entities:
+        words = sorted(set(word_ids))
+        if not words:
+            continue
+        if words[0] < 0 or words[-1] >= num_words:
+            raise InputError(
+                f"An entity {kind!r} has the words {words}, but the document has {num_words} words, counted from 0; "
+                "correct its word_ids."
+            )
+        count += 1
+        free = [word for word in words if word not in taken]
+        taken.update(free)
+        overlapping += len(free) < len(words)
+        in_pieces += len(free) == len(words) and words[-1] - words[0] + 1 > len(words)
+        start = 0
+        for place in range(1, len(free) + 1):
+            if place == len(free) or free[place] != free[place - 1] + 1:
+                runs.append((kind, free[start], free[place - 1] + 1))
+                start = place
+    return BioesTags(encode_entities(runs, num_words, "bioes"), count, in_pieces, overlapping)
+
+
+def to_bioes(labels: Sequence[str]) -> list[str]:
+    """The labels of a document's words, in IOB2 or already in BIOES, in BIOES."""
+    return encode_entities(decode_entities(labels), len(labels), "bioes")
+
+
+def bioes_names(names: Iterable[str]) -> list[str]:
+    """The label names of a dataset, in IOB2 or already in BIOES, as BIOES: O, then B-, I-, E- and S- of each type."""
+    kinds = dict.fromkeys(name[2:] for name in names if name != OUTSIDE)
+    return [OUTSIDE, *(f"{prefix}-{kind}" for kind in kinds for prefix in "BIES")]
