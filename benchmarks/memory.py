@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.entry import Size
-from benchmarks.steps import make_step
+from benchmarks.steps import build, make_step
 
 # glibc's number for the size above which blocks come from the system, and go back to it when freed.
 M_MMAP_THRESHOLD = -3
@@ -44,7 +44,7 @@ def measure_here(
     with suppress(OSError, AttributeError):
         # Else freed blocks that the allocator holds on to count as memory of the step.
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 1 << 20)
-    run = make_step(contestant, step, size, device)
+    run = make_step(build(contestant, size, device), step, size, device)
     run()  # what is allocated once: optimizer, workspaces
     gc.collect()
     if device.type == "cuda":

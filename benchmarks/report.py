@@ -46,6 +46,8 @@ def make_table(benchmark: Benchmark, measured: dict[str, dict[str, Any]]) -> Res
     columns = ["contestant", "n", "time", "ratio"]
     columns += ["products alone", "GFLOP"] if benchmark.products else []
     columns += ["memory of the step", "peak of the process"] if benchmark.memory else []
+    counted = any(result.get("attention") for results in measured.values() for result in results.values())
+    columns += ["attention as counted: Table 4's formula, products"] if counted else []
     rows = []
     for length, results in measured.items():
         for name, result in results.items():
@@ -57,6 +59,11 @@ def make_table(benchmark: Benchmark, measured: dict[str, dict[str, Any]]) -> Res
             if benchmark.memory:
                 for quantity, ratio in (("step", "memory_ratio"), ("peak", "peak_ratio")):
                     row.append(f"{result['memory'][quantity] / GIB:.2f} GiB, {result[ratio]:.2f}x")
+            if counted:
+                shares = result.get("attention")
+                row.append(
+                    f"{shares['formula']:.1%}, {shares['products']:.1%} of {shares['peer']}'s" if shares else ""
+                )
             rows.append(row)
     caption = (
         f"{benchmark.title}: dropout {benchmark.dropout:g}, batch {benchmark.batch_size}, medians of "

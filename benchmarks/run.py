@@ -9,7 +9,9 @@ from benchmarks.clock import interleave, paired_ratio, summarise
 from benchmarks.entry import Benchmark, Size
 from benchmarks.matrix_products import make_replay, record
 from benchmarks.memory import peak_memory
-from benchmarks.steps import make_step
+from benchmarks.steps import build, make_step
+from broadsheet.cost import attention_cost
+from broadsheet.tokenization.input_checks import InputError
 
 PRODUCTS = " (products)"
 
@@ -23,7 +25,7 @@ def measure(
     Returns:
         length -> contestant -> `wall_s` and `cpu_s` (summaries), `time_ratio` (paired with the peer's of the same
         rounds), `products` (`wall_s`, `time_ratio`, `gflop`), `memory` (bytes: resident, peak, step),
-        `memory_ratio` and `peak_ratio`.
+        `memory_ratio` and `peak_ratio`; `attention`, its cost as counted rather than measured, see `attention_shares`.
     """
     return {
         str(length): _measure_length(
@@ -50,7 +52,9 @@ def _measure_length(
     steps = {}
     for name in benchmark.contestants:
         progress(f"{benchmark.name}: building {name} at {size.length}")
-        steps[name] = make_step(name, benchmark.step, size, device)
+        model = build(name, size, device)
+        results[name]["attention"] = attention_shares(model.config, size.length)
+        steps[name] = make_step(model, benchmark.step, size, device)
         if benchmark.products:
             products, flops = record(steps[name])
             results[name]["products"] = {"gflop": round(flops / 1e9, 6)}
@@ -70,3 +74,15 @@ def _measure_length(
             result["products"]["wall_s"] = summarise(alone)
             result["products"]["time_ratio"] = paired_ratio(alone, peer_alone)
     return results
+
+
+def attention_shares(config: Any, length: int) -> dict[str, Any] | None:
+    """
+    The attention that `broadsheet.cost` counts, relative to a standard encoder of as many layers: `peer`, `formula`
+    (Table 4 of the Skim-Attention paper) and `products` (those left when skipped ones are). None for other models.
+    """
+    try:
+        cost = attention_cost(config, length)
+    except InputError:
+        return None
+    return {"peer": cost.peer, "formula": cost.formula_share, "products": cost.products_share}

@@ -9,19 +9,22 @@ from benchmarks.contestants import CONTESTANTS, make_batch
 from benchmarks.entry import Size
 
 
-def make_step(contestant: str, step: str, size: Size, device: torch.device) -> Callable[[], None]:
+def build(contestant: str, size: Size, device: torch.device) -> Any:
+    """The model of a contestant, a name in `CONTESTANTS`; the same weights each time."""
+    torch.manual_seed(0)
+    return CONTESTANTS[contestant](size).to(device)
+
+
+def make_step(model: Any, step: str, size: Size, device: torch.device) -> Callable[[], None]:
     """
-    Build a contestant and its batch.
+    Make a step and its batch.
 
     Args:
-        contestant: a name in `CONTESTANTS`.
+        model: a contestant.
         step: "training": gradients cleared, forward, loss, backward, AdamW; "inference": forward without gradients.
-        size: what it is built for.
+        size: what it was built for.
         device: where it runs.
     """
-    torch.manual_seed(0)
-    model: Any = CONTESTANTS[contestant](size)
-    model.to(device)
     batch = {name: tensor.to(device) for name, tensor in make_batch(size, model.config.vocab_size).items()}
     if step == "training":
         model.train()

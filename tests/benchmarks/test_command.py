@@ -19,6 +19,9 @@ def test_quick_run_writes_a_record_without_verdicts(tmp_path: Path) -> None:
     results = record.measurements["lengths"]["8"]
     assert set(results) == {"layoutlm", "skimformer", "skimformer+contextualizer"}
     assert all(result["products"]["gflop"] > 0 for result in results.values())
+    # Two tiny layers: one attention where LayoutLM has two.
+    assert results["layoutlm"]["attention"]["products"] == 1
+    assert results["skimformer"]["attention"]["formula"] == 0.5
     assert (tmp_path / record.figures[0]).is_file()
 
 
