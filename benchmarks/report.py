@@ -82,3 +82,7 @@ def _time(summary: dict[str, Any], spread: bool = True) -> str:
 def _ratio(summary: dict[str, Any]) -> str:
     low, high = summary["quartiles"]
     return f"{summary['median']:.2f}x ({low:.2f}-{high:.2f})"
+
+
+def _attention(shares: dict[str, Any]) -> str:
+    return f"{shares['formula']:.1%}, {shares['products']:.1%} of {shares['peer']}'s"
