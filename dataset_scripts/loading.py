@@ -13,10 +13,14 @@ from broadsheet.dataset_scripts.funsd import Funsd
 from broadsheet.dataset_scripts.json_entities import JsonEntities
 from broadsheet.dataset_scripts.kleister import KleisterCharity, KleisterNda
 from broadsheet.dataset_scripts.pdf_folder import PdfFolder
+from broadsheet.dataset_scripts.qmsum import QmSum
+from broadsheet.dataset_scripts.scientific_papers import ArxivSummarization, PubMedSummarization
 from broadsheet.dataset_scripts.sroie import Sroie
+from broadsheet.dataset_scripts.text_summaries import TextSummaries
 from broadsheet.tokenization.input_checks import InputError
 
 BUILDERS: Mapping[str, type[DocumentBuilder]] = {
+    "arxiv_summarization": ArxivSummarization,
     "cord": Cord,
     "cord_r": CordR,
     "docbank": DocBank,
@@ -25,7 +29,10 @@ BUILDERS: Mapping[str, type[DocumentBuilder]] = {
     "kleister_charity": KleisterCharity,
     "kleister_nda": KleisterNda,
     "pdf_folder": PdfFolder,
+    "pubmed_summarization": PubMedSummarization,
+    "qmsum": QmSum,
     "sroie": Sroie,
+    "text_summaries": TextSummaries,
 }
 
 
