@@ -45,9 +45,9 @@ def neighbor_tables(
 
 
 def _distance_blocks(neighbors: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Blocks of the tokens that have neighbours, in the order of their ranks."""
-    tokens = np.flatnonzero((neighbors >= 0).any(1))
-    tokens = tokens[np.argsort(order[tokens], kind="stable")]
+    """Blocks of the tokens in the order of their ranks; those on no page, which may attend to global tokens, last."""
+    last = np.iinfo(np.int64).max
+    tokens = np.argsort(np.where(order < 0, last, order), kind="stable")
     queries = _in_blocks(tokens, DISTANCE_BLOCK)
     near = np.where(queries[..., None] >= 0, neighbors[queries], -1)
     has = _mark(near, len(neighbors))
