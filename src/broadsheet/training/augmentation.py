@@ -91,6 +91,14 @@ class AugmentingTrainer(Trainer):
             set_learning_rates(optimizer, self.accelerator.unwrap_model(self.model), self.learning_rates)
         return optimizer
 
+    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
+        """In the order of the dataset, which predictions are merged by; `Trainer` groups them by length, too."""
+        strategy, self.args.train_sampling_strategy = self.args.train_sampling_strategy, "random"
+        try:
+            return super()._get_eval_sampler(eval_dataset)
+        finally:
+            self.args.train_sampling_strategy = strategy
+
     def training_step(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
         """As of `Trainer`, on the changed batch."""
         processor: Any = self.processing_class
