@@ -9,7 +9,7 @@ from PIL import Image
 from tests.pdfs import Text, make_letter, make_pdf
 
 from broadsheet.documents import Document, InputError, read_pdf
-from broadsheet.visualization import PALETTE, annotate_pages, save_pages
+from broadsheet.visualization import PALETTE, annotate_pages, render_pages, save_pages
 
 
 @dataclass
@@ -157,6 +157,19 @@ def test_picture_as_source(tmp_path):
     assert picture.width == 1700
     assert has_color(picture, (5, 5, 20, 20), "#ddeeff")
     assert has_color(picture, (160, 220, 180, 345), PALETTE[0])
+
+
+def test_turned_picture_is_shown_as_it_was_read(tmp_path):
+    image = Image.new("RGB", (200, 300), "white")
+    image.paste("#00ff00", (0, 0, 200, 60))
+    exif = image.getexif()
+    exif[0x0112] = 6  # to be turned by a quarter: what is on top as stored stands at the right
+    image.save(tmp_path / "turned.png", exif=exif)
+    document = Document(["x"], [[10, 10, 20, 20]], [0], [(300.0, 200.0)], source=str(tmp_path / "turned.png"))
+    (picture,) = render_pages(document)
+    assert picture.size == (1700, 1133)
+    assert has_color(picture, (1400, 100, 1690, 1000), "#00ff00")
+    assert not has_color(picture, (10, 100, 1300, 1000), "#00ff00")
 
 
 def test_bad_input(letter):

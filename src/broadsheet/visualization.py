@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from broadsheet.documents import Document, InputError
+from broadsheet.documents.page_images import read_frames
 from broadsheet.documents.pdf import load_page, open_pdf
 
 logger = logging.getLogger(__name__)
@@ -165,10 +166,13 @@ def _draw_sources(document: Document, pages: Sequence[int], password: str | None
                     return [_pdf_page(load_page(pdf, page)) for page in pages]
                 logger.warning("%s has not the pages of the document any more; its words are drawn instead.", path)
         elif path.suffix.lower() in IMAGE_SUFFIXES:
-            with Image.open(path) as image:
-                if getattr(image, "n_frames", 1) == document.num_pages:
-                    return [_image_page(image, page) for page in pages]
-                logger.warning("%s has not the pages of the document any more; its words are drawn instead.", path)
+            # As they were read: turned upright as the file says.
+            shown = [
+                _image_page(image) if page in pages else None for page, (image, _) in enumerate(read_frames(path))
+            ]
+            if len(shown) == document.num_pages:
+                return [picture for page in pages if (picture := shown[page])]
+            logger.warning("%s has not the pages of the document any more; its words are drawn instead.", path)
     elif path is not None:
         logger.warning("%s is not there any more; the document's words are drawn instead.", path)
     return [_draw_words(document, page) for page in pages]
@@ -179,8 +183,7 @@ def _pdf_page(page: Any) -> Image.Image:
     return page.render(scale=scale).to_pil().convert("RGB")
 
 
-def _image_page(image: Image.Image, page: int) -> Image.Image:
-    image.seek(page)
+def _image_page(image: Image.Image) -> Image.Image:
     scale = LONG_SIDE / max(image.size)
     size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
     return image.convert("RGB").resize(size, Image.Resampling.LANCZOS)

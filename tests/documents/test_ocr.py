@@ -270,6 +270,15 @@ def test_pdf_with_text_needs_no_tesseract(tmp_path, monkeypatch):
 
 
 @needs_tesseract
+def test_page_of_filled_in_fields_alone_needs_no_tesseract(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    canvas = Canvas(str(tmp_path / "form.pdf"), pagesize=(400, 300))
+    canvas.line(20, 20, 380, 20)
+    canvas.acroForm.textfield(name="name", value="Ada Lovelace", x=80, y=240, width=200, height=24)
+    canvas.save()
+    assert read_scanned_pdf(tmp_path / "form.pdf").words == ["Ada", "Lovelace"]
+
+
 def test_protected_scan_opens_with_its_password(tmp_path):
     path = make_pdf(tmp_path / "a.pdf", [LETTER], password="secret")
     assert read_scanned_pdf(path, pages="all", password="secret", dpi=DPI).words == words_of(LETTER)

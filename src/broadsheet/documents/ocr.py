@@ -13,7 +13,7 @@ from PIL import Image
 from broadsheet.documents.document import Document
 from broadsheet.documents.document_builder import DocumentBuilder, OnEmptyPage, Piece, name_pages
 from broadsheet.documents.page_images import read_frames
-from broadsheet.documents.pdf import open_pdf, pdfium_lock, read_pdf
+from broadsheet.documents.pdf import load_page, open_pdf, pdfium_lock, read_pdf
 from broadsheet.documents.pdf_text import PageText, read_page_text
 from broadsheet.documents.tesseract_tsv import parse_tsv
 from broadsheet.tokenization.input_checks import InputError
@@ -171,7 +171,7 @@ class _Tesseract:
 def _look_at_page(pdf: pdfium.PdfDocument, index: int, path: Path) -> tuple[PageText, bool]:
     """The text layer of a page, and whether a picture covers nearly all of it."""
     try:
-        page = pdf[index]
+        page = load_page(pdf, index)
         try:
             left, bottom, right, top = page.get_bbox()
             text = read_page_text(page)
@@ -204,7 +204,7 @@ def _render(path: Path, index: int, dpi: float, password: str | None) -> tuple[I
     with pdfium_lock:
         pdf = pdfium.PdfDocument(path, password=password)
         try:
-            page = pdf[index]
+            page = load_page(pdf, index)
             width, height = page.get_size()
             scale = min(dpi / 72, MAX_SIDE / max(width, height), (MAX_PIXELS / (width * height)) ** 0.5)
             return page.render(scale=scale, grayscale=True).to_pil().convert("L"), scale * 72
