@@ -12,11 +12,15 @@ from transformers import (
     LongformerConfig,
     LongformerForTokenClassification,
     PreTrainedModel,
+    RobertaConfig,
+    RobertaForTokenClassification,
 )
 
 from benchmarks.entry import Size
+from broadsheet.modeling.configuration_lambert import LambertConfig
 from broadsheet.modeling.configuration_long_skimformer import LongSkimformerConfig
 from broadsheet.modeling.configuration_skimformer import SkimformerConfig
+from broadsheet.modeling.modeling_lambert import LambertForTokenClassification
 from broadsheet.modeling.modeling_long_skimformer import LongSkimformerForTokenClassification
 from broadsheet.modeling.modeling_skimformer import SkimformerForTokenClassification
 from broadsheet.modeling.modeling_skimming_mask import SkimmingMaskForTokenClassification
@@ -142,6 +146,42 @@ def near(skim: Any) -> None:
         projection.bias.zero_()
 
 
+def roberta(size: Size) -> PreTrainedModel:
+    """RoBERTa of transformers with sdpa attention, its position table raised where the input is longer."""
+    config = RobertaConfig(  # type: ignore[call-arg]
+        num_labels=LABELS,
+        max_position_embeddings=max(512, size.length) + 2,
+        **_dropout(size),
+        **(TINY if size.tiny else {}),
+    )
+    config._attn_implementation = "sdpa"
+    return RobertaForTokenClassification(config)
+
+
+def lambert(size: Size, relative_bias: str = "grid") -> PreTrainedModel:
+    """LAMBERT with all its additions, its boxes the same in units of the page's height."""
+    config = LambertConfig(  # type: ignore[call-arg]
+        num_labels=LABELS,
+        max_position_embeddings=max(512, size.length) + 2,
+        relative_bias=relative_bias,
+        bias_init="normal",
+        **_dropout(size),
+        **(TINY if size.tiny else {}),
+    )
+    model = LambertForTokenClassification(config)
+
+    def in_page_heights(_: Any, arguments: tuple, named: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        return arguments, {**named, "bbox": named["bbox"] / 1000}
+
+    model.register_forward_pre_hook(in_page_heights, with_kwargs=True)
+    return model
+
+
+def lambert_with_log_buckets(size: Size) -> PreTrainedModel:
+    """LAMBERT with the authors' bias, T5's buckets."""
+    return lambert(size, "log_buckets")
+
+
 CONTESTANTS: dict[str, Callable[[Size], PreTrainedModel]] = {
     "layoutlm": layoutlm,
     "skimformer": skimformer,
@@ -152,6 +192,9 @@ CONTESTANTS: dict[str, Callable[[Size], PreTrainedModel]] = {
     "bert": bert,
     "bert+skimming-mask": skimming_mask,
     "bert+skimming-mask+contextualizer": skimming_mask_with_contextualizer,
+    "roberta": roberta,
+    "lambert": lambert,
+    "lambert+log-buckets": lambert_with_log_buckets,
 }
 
 
