@@ -12,7 +12,8 @@ from benchmarks.entry import Size
 def build(contestant: str, size: Size, device: torch.device) -> Any:
     """The model of a contestant, a name in `CONTESTANTS`; the same weights each time."""
     torch.manual_seed(0)
-    return CONTESTANTS[contestant](size).to(device)
+    model: Any = CONTESTANTS[contestant](size)
+    return model.to(device)
 
 
 def make_step(model: Any, step: str, size: Size, device: torch.device) -> Callable[[], None]:
