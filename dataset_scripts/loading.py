@@ -9,11 +9,14 @@ from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 from broadsheet.dataset_scripts.builder import DocumentBuilder, read_reports
 from broadsheet.dataset_scripts.cord import Cord, CordR
 from broadsheet.dataset_scripts.docbank import DocBank
+from broadsheet.dataset_scripts.document_classes import DocumentClasses
 from broadsheet.dataset_scripts.funsd import Funsd
 from broadsheet.dataset_scripts.json_entities import JsonEntities
 from broadsheet.dataset_scripts.kleister import KleisterCharity, KleisterNda
+from broadsheet.dataset_scripts.page_collection import PageCollection
 from broadsheet.dataset_scripts.pdf_folder import PdfFolder
 from broadsheet.dataset_scripts.qmsum import QmSum
+from broadsheet.dataset_scripts.rvl_cdip import RvlCdip
 from broadsheet.dataset_scripts.scientific_papers import ArxivSummarization, PubMedSummarization
 from broadsheet.dataset_scripts.sroie import Sroie
 from broadsheet.dataset_scripts.text_summaries import TextSummaries
@@ -24,13 +27,16 @@ BUILDERS: Mapping[str, type[DocumentBuilder]] = {
     "cord": Cord,
     "cord_r": CordR,
     "docbank": DocBank,
+    "document_classes": DocumentClasses,
     "funsd": Funsd,
     "json_entities": JsonEntities,
     "kleister_charity": KleisterCharity,
     "kleister_nda": KleisterNda,
+    "page_collection": PageCollection,
     "pdf_folder": PdfFolder,
     "pubmed_summarization": PubMedSummarization,
     "qmsum": QmSum,
+    "rvl_cdip": RvlCdip,
     "sroie": Sroie,
     "text_summaries": TextSummaries,
 }

@@ -1,0 +1,73 @@
+"""Pages of scanned documents with their OCR next to them, in hOCR, ALTO or Tesseract's TSV; or read on the spot."""
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from broadsheet.tokenization.input_checks import InputError
+
+OCR_SUFFIXES = (".hocr", ".html", ".alto", ".xml", ".tsv")
+IMAGE_SUFFIXES = (".tif", ".tiff", ".png", ".jpg", ".jpeg")
+
+
+def find_ocr(image: str, folders: Sequence[str] = ()) -> str | None:
+    """
+    The OCR of an image: a file of its name with an OCR suffix, instead of its own or after it, beside it or at the
+    same place in one of the `folders`.
+
+    Args:
+        image: the path of the image, which need not exist; relative to the folders where there are any.
+        folders: where to look.
+    """
+    for folder in folders or ("",):
+        path = os.path.join(folder, image)
+        for stem in (os.path.splitext(path)[0], path):
+            for suffix in OCR_SUFFIXES:
+                if os.path.isfile(stem + suffix):
+                    return stem + suffix
+    return None
+
+
+def natural_order(paths: Iterable[str]) -> list[str]:
+    """Paths in the order of the numbers in them: page 2 before page 10."""
+    return sorted(paths, key=lambda path: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", path)])
+
+
+def read_pages(files: Sequence[str], languages: str, source: str) -> dict[str, Any]:
+    """
+    Files of one or several pages each as one document.
+
+    Args:
+        files: OCR files, or images, which Tesseract reads.
+        languages: the text's languages, for Tesseract.
+        source: the file to draw on.
+
+    Returns:
+        `words`, `boxes`, `page_ids`, `page_sizes`, `segment_ids`, `source` of the schema. Pages without words are
+        pages all the same.
+
+    Raises:
+        InputError: a file cannot be read, or there is no word in all of them.
+    """
+    from broadsheet.documents import read_document
+
+    row: dict[str, Any] = {"words": [], "boxes": [], "page_ids": [], "page_sizes": [], "segment_ids": []}
+    faults: list[str] = []
+    for file in files:
+        try:
+            page = read_document(file, languages=languages)
+        except InputError as error:
+            if "no words" not in str(error) and "without words" not in str(error):
+                raise
+            faults.append(str(error))
+            continue
+        pages, segments = len(row["page_sizes"]), max(row["segment_ids"], default=-1) + 1
+        row["words"] += page.words
+        row["boxes"] += [list(box) for box in page.boxes]
+        row["page_ids"] += [pages + number for number in page.page_ids]
+        row["page_sizes"] += [list(size) for size in page.page_sizes]
+        row["segment_ids"] += [segments + number for number in page.segment_ids or [0] * len(page.words)]
+    if not row["words"]:
+        raise InputError(faults[0] if faults else f"There are no pages of {source}; check its folder.")
+    return {**row, "source": source}
