@@ -16,6 +16,8 @@ import torch
 from torch import nn
 from transformers import initialization as init
 
+from .tracing import is_traced
+
 # Above it softplus is the identity, to rounding in float64.
 SOFTPLUS_LINEAR = 40.0
 
@@ -181,16 +183,29 @@ class RichTerms:
         return against, distance, wrong, miss
 
     def _terms(self, misses: list[tuple[torch.Tensor, ...]]) -> torch.Tensor:
-        softplus = nn.functional.softplus
-        lost = None
-        for _, _, wrong, miss in misses:
-            part = softplus(wrong, threshold=SOFTPLUS_LINEAR).addcmul_(miss, miss, value=0.5)
-            lost = part if lost is None else lost.add_(part)
-        assert lost is not None
-        terms = self.num_axes * math.log(2) - lost
+        """The sum over the axes of ln 2 - softplus(wrong) - miss^2 / 2: `[..., heads, block, K]`."""
+        terms = _log_sigmoids([wrong for _, _, wrong, _ in misses])
+        for _, _, _, miss in misses:
+            terms = terms.addcmul_(miss, miss, value=-0.5)
+        terms = terms.add_(self.num_axes * math.log(2))
         if self.num_global:
             terms[..., : self.num_global] = 0
         return terms
+
+
+def _log_sigmoids(wrong: list[torch.Tensor]) -> torch.Tensor:
+    """The sum of -softplus(wrong), in a tensor of its own."""
+    if torch.is_grad_enabled() or is_traced():
+        return -torch.stack([nn.functional.softplus(each, threshold=SOFTPLUS_LINEAR) for each in wrong]).sum(0)
+    # -softplus(w) = ln sigmoid(|w|) - max(w, 0): one logarithm for all axes, of a product that cannot vanish. (Its
+    # gradient at zero would be another's, hence not under autograd.)
+    total = wrong[0].abs().sigmoid_()
+    for each in wrong[1:]:
+        total.mul_(each.abs().sigmoid_())
+    total.log_()
+    for each in wrong:
+        total.sub_(each.clamp(min=0))
+    return total
 
 
 def init_rich_attention(module: nn.Module, std: float, theta: float) -> None:

@@ -20,6 +20,8 @@ from .seeded_dropout import keep_mask, keep_scale
 
 # Elements of the scores that are worked on at once: what a CPU's cache holds well, what fills a GPU.
 CPU_CHUNK, GPU_CHUNK = 1 << 20, 1 << 27
+# Terms need several tensors of that size at once: the CPU's share of it.
+TERMS_SHARE = 4
 
 # Additive terms of a block's scores, made from numbers of its queries and of its keys:
 # ([batch, blocks, heads, block, Q], [batch, blocks, heads, K, P]) -> [batch, blocks, heads, block, K].
@@ -138,9 +140,11 @@ class Block(NamedTuple):
     number: int
 
 
-def table_blocks(table: BlockTable, batch: int, heads: int) -> Iterator[Block]:
+def table_blocks(table: BlockTable, batch: int, heads: int, with_terms: bool = False) -> Iterator[Block]:
     blocks, block, keys = *table.queries.shape[1:], table.keys.shape[2]
-    budget = CPU_CHUNK if table.keys.device.type == "cpu" else GPU_CHUNK
+    budget = GPU_CHUNK
+    if table.keys.device.type == "cpu":
+        budget = CPU_CHUNK // TERMS_SHARE if with_terms else CPU_CHUNK
     step = max(1, budget // max(1, batch * heads * block * keys))
     for number, start in enumerate(range(0, blocks, step)):
         members = None if table.members is None else table.members[:, start : start + step]
@@ -222,7 +226,7 @@ class _SparseAttention(torch.autograd.Function):
     ) -> torch.Tensor:
         batch, heads, length, _ = query.shape
         output = value.new_zeros(batch, length, heads, value.shape[-1])
-        for block in table_blocks(table, batch, heads):
+        for block in table_blocks(table, batch, heads, terms is not None):
             scores = gather_tokens(query, block.queries) @ gather_tokens(key, block.keys).transpose(-1, -2) * scaling
             if terms is not None:
                 assert query_numbers is not None
@@ -243,7 +247,7 @@ class _SparseAttention(torch.autograd.Function):
         inputs = ctx.saved_tensors
         query, key, value, query_numbers, key_numbers = inputs
         totals = [None if x is None else zeros_to_sum(x.transpose(1, 2).contiguous()) for x in inputs]
-        for block in table_blocks(ctx.table, *query.shape[:2]):
+        for block in table_blocks(ctx.table, *query.shape[:2], ctx.terms is not None):
             q, k, v = (
                 gather_tokens(x, i) for x, i in zip(inputs, (block.queries, block.keys, block.keys), strict=False)
             )
