@@ -138,6 +138,11 @@ _hand_on(
     "Pre-train a model by masked language modelling on pages of documents: see `broadsheet pretrain --help`.",
 )
 _hand_on(
+    "summarize",
+    "broadsheet.training.summarize",
+    "Train a summariser of long documents, and measure what it writes: see `broadsheet summarize --help`.",
+)
+_hand_on(
     "train-tokenizer",
     "broadsheet.training.tokenizer",
     "Train a tokenizer on documents or text: see `broadsheet train-tokenizer --help`.",
