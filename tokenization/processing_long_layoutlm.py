@@ -125,15 +125,13 @@ class LongLayoutLMProcessor(LayoutProcessor):
         return made
 
     def batch_tensors(self, batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The block tables of "distance" and "union"; none for other patterns."""
+        """The block tables of "distance" and "union"; none for other patterns, or without neighbours."""
         if self.attention_pattern not in ("distance", "union"):
             return {}
-        for name in ("neighbors", "spatial_order"):
-            if name not in batch:
-                raise InputError(
-                    f"The features have no {name}, which {self.attention_pattern} needs; make them with this "
-                    "processor."
-                )
+        if "neighbors" not in batch:
+            return {}  # features whose layout was left out on purpose, to merge predictions; a model would say so
+        if "spatial_order" not in batch:
+            raise InputError("The features have neighbors but no spatial_order; make them with this processor.")
         mask = batch["attention_mask"] != 0
         lengths = np.where(mask.any(1), mask.shape[1] - mask[:, ::-1].argmax(1), 0)
         window = self.attention_window if self.attention_pattern == "union" else None

@@ -97,6 +97,9 @@ class RunArguments:
     )
     token_dropout: float = _field(0.0, "In training, replace this share of tokens by the mask token, at random.")
     box_augmentation: float = _field(0.0, "In training, shrink and shift each page's boxes at random, by up to this.")
+    class_weights: Literal["none", "train"] = _field(
+        "none", "In the training loss, weigh each label by the inverse of its share of the training labels."
+    )
     learning_rates: str | None = _field(
         None,
         "Learning rates of parts of the model in place of learning_rate, by parts of parameter names, as "

@@ -105,8 +105,10 @@ def position_settings(model_type: str, max_length: int, pad_token_id: int) -> di
     As many positions as windows of `max_length` tokens need, for a model that has learned positions.
 
     RoBERTa and Longformer count positions from the one after the padding token's id. Models of other positions, and
-    the family, get none; whoever wants another number overrides it.
+    the family but LongLayoutLM, get none; whoever wants another number overrides it.
     """
+    if model_type == "long_layoutlm":
+        return {"max_position_embeddings": max_length, "position_offset": 0}
     if model_type not in BASELINES:
         return {}
     offset = pad_token_id + 1 if model_type in _POSITIONS_AFTER_PADDING else 0

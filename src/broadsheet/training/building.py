@@ -68,7 +68,7 @@ def build(
         model.model_name_or_path, ignore_mismatched_sizes=replace, **_label_settings(labels)
     )
     processor = load_processor(model.model_name_or_path, config.model_type)
-    _configure(processor, model, labels)
+    _configure(processor, model, labels, network.config)
     return network, processor
 
 
@@ -151,7 +151,7 @@ def _build_new(
         raise InputError(f"The settings of the new model do not fit: {reason}") from None
     network = task.auto_model.from_config(config)
     processor = member.processor(tokenizer)
-    _configure(processor, model, labels)
+    _configure(processor, model, labels, config)
     return network, processor
 
 
@@ -190,7 +190,7 @@ def _build_from_parent(
         reason = " ".join(str(error.__cause__ or error).split())
         raise InputError(f"No {wanted} can start from {path}: {reason}") from None
     processor = member.processor(read_tokenizer(path))
-    _configure(processor, model, labels)
+    _configure(processor, model, labels, network.config)
     return network, processor
 
 
@@ -211,8 +211,10 @@ def _label_settings(labels: list[str]) -> dict[str, Any]:
     return {"id2label": dict(enumerate(labels)), "label2id": {name: index for index, name in enumerate(labels)}}
 
 
-def _configure(processor: Any, model: ModelArguments, labels: list[str]) -> None:
+def _configure(processor: Any, model: ModelArguments, labels: list[str], config: Any) -> None:
     processor.id2label = dict(enumerate(labels)) or None
+    if hasattr(processor, "configure"):
+        processor.configure(config)
     if model.subword_boxes is not None:
         processor.subword_boxes = model.subword_boxes
 

@@ -26,6 +26,7 @@ from broadsheet.training.arguments import (
 from broadsheet.training.augmentation import AugmentingTrainer
 from broadsheet.training.building import build
 from broadsheet.training.card import model_card
+from broadsheet.training.class_weights import WeightedLoss, balanced_weights
 from broadsheet.training.learning_rates import check_learning_rates
 from broadsheet.training.preparation import load_splits
 from broadsheet.training.runs import (
@@ -103,6 +104,8 @@ def finetune(
         metrics = measure("validation", prediction.predictions, 0)
         return {name: metrics[name] for name in ("precision", "recall", "f1", "accuracy") if name in metrics}
 
+    weighted = run.class_weights == "train"
+    loss = WeightedLoss(balanced_weights(windows["train"], len(id2label))) if weighted else None
     stop = StopOnSignal()
     trainer = AugmentingTrainer(
         model=network,
@@ -112,6 +115,7 @@ def finetune(
         processing_class=processor,
         data_collator=LayoutDataCollator(processor),  # type: ignore[arg-type]
         compute_metrics=measure_validation if "validation" in windows else None,
+        compute_loss_func=loss,
         callbacks=[stop],
         token_dropout=run.token_dropout,
         box_augmentation=run.box_augmentation,
@@ -167,6 +171,7 @@ def finetune(
             "weight_decay": training.weight_decay,
             "token_dropout": run.token_dropout,
             "box_augmentation": run.box_augmentation,
+            "class_weights": run.class_weights,
             "training_loss": trained.training_loss,
             "resumed_from": checkpoint and os.path.basename(checkpoint),
             "training_time_s": round(trained.metrics.get("train_runtime", 0.0), 1),
