@@ -17,6 +17,7 @@ from transformers import (
 )
 
 from benchmarks.entry import Size
+from benchmarks.long_layoutlm_contestants import LONG_LAYOUTLMS
 from broadsheet.modeling.configuration_lambert import LambertConfig
 from broadsheet.modeling.configuration_long_skimformer import LongSkimformerConfig
 from broadsheet.modeling.configuration_skimformer import SkimformerConfig
@@ -195,6 +196,7 @@ CONTESTANTS: dict[str, Callable[[Size], PreTrainedModel]] = {
     "roberta": roberta,
     "lambert": lambert,
     "lambert+log-buckets": lambert_with_log_buckets,
+    **LONG_LAYOUTLMS,
 }
 
 

@@ -7,6 +7,7 @@ import torch
 
 from benchmarks.contestants import CONTESTANTS, make_batch
 from benchmarks.entry import Size
+from benchmarks.long_layoutlm_contestants import spatial_inputs
 
 
 def build(contestant: str, size: Size, device: torch.device) -> Any:
@@ -26,7 +27,8 @@ def make_step(model: Any, step: str, size: Size, device: torch.device) -> Callab
         size: what it was built for.
         device: where it runs.
     """
-    batch = {name: tensor.to(device) for name, tensor in make_batch(size, model.config.vocab_size).items()}
+    inputs = {**make_batch(size, model.config.vocab_size), **spatial_inputs(model.config, size)}
+    batch = {name: tensor.to(device) for name, tensor in inputs.items()}
     if step == "training":
         model.train()
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
