@@ -71,9 +71,9 @@ def bioes_tags(entities: Iterable[tuple[str, Sequence[int]]], num_words: int) ->
     return BioesTags(encode_entities(runs, num_words, "bioes"), count, in_pieces, overlapping)
 
 
-def to_bioes(labels: Sequence[str]) -> list[str]:
-    """The labels of a document's words, in IOB2 or already in BIOES, in BIOES."""
-    return encode_entities(decode_entities(labels), len(labels), "bioes")
+def to_bioes(labels: Sequence[str], scheme: str | None = None) -> list[str]:
+    """The labels of a document's words in BIOES; `scheme` is "iob2", "bioes" or "plain", told from them when None."""
+    return encode_entities(decode_entities(labels, scheme), len(labels), "bioes")
 
 
 def bioes_names(names: Iterable[str]) -> list[str]:

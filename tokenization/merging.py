@@ -5,7 +5,7 @@ Windows overlap, so most sub-words are seen several times: each counts once, in 
 surroundings.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,9 @@ import numpy as np
 from .input_checks import InputError
 from .tagging import decode_entities, tagging_scheme
 from .windows import context
+
+# Log-probabilities [words, classes] of each document -> the index of each word's label, [words] of each document.
+Decode = Callable[[list[np.ndarray]], list[np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ def merge_word_predictions(
     id2label: Mapping[int, str],
     aggregation_strategy: str = "first",
     padding_side: str = "right",
+    decode: Decode | None = None,
 ) -> list[TokenClassificationResult]:
     """
     One prediction for each word of each document; see `LayoutProcessor.post_process_token_classification`.
@@ -97,11 +101,17 @@ def merge_word_predictions(
         probabilities = np.add.reduceat(probabilities, first, axis=0) / sizes[:, None]
     words, owners = seen.words[first], seen.documents[first]
     scheme = tagging_scheme(id2label.values())
-    results = []
+    results, own = [], [np.flatnonzero(owners == index) for index in range(len(documents))]
+    chosen = None
+    if decode is not None:
+        smallest = np.finfo(np.float64).tiny
+        chosen = decode([np.log(np.maximum(probabilities[mine], smallest)) for mine in own])
     for index, document in enumerate(documents):
-        mine = np.flatnonzero(owners == index)
+        mine = own[index]
         check_all_predicted(words[mine], get_words(document), _name(index, documents))
         label_ids = probabilities[mine].argmax(axis=1) if len(mine) else np.zeros(0, np.int64)
+        if chosen is not None:
+            label_ids = chosen[index]
         scores = probabilities[mine, label_ids].tolist()
         labels = [id2label[int(label)] for label in label_ids]
         entities = [

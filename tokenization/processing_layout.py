@@ -26,7 +26,7 @@ from .document_input import IGNORED_LABEL, DocumentInput, document_list, read_in
 from .input_checks import InputError
 from .layout_batch import WORD_ID_KEYS, LayoutBatch
 from .layout_window import Window, make_window
-from .merging import TokenClassificationResult, merge_word_predictions
+from .merging import Decode, TokenClassificationResult, merge_word_predictions
 from .windows import check_stride, cut_windows
 from .word_tokenization import (
     SpecialTokens,
@@ -376,6 +376,7 @@ class LayoutProcessor(ProcessorMixin):
         documents: Any,
         id2label: Mapping[int, str] | None = None,
         aggregation_strategy: str = "first",
+        decode: Decode | None = None,
     ) -> list[TokenClassificationResult]:
         """
         Merge the predictions of windows and sub-words into exactly one prediction for each word.
@@ -389,6 +390,8 @@ class LayoutProcessor(ProcessorMixin):
             id2label: index -> label; the processor's own unless told.
             aggregation_strategy: "first": the first sub-word of each word; "mean": the mean of the probabilities of
                 its sub-words. Either way a token counts once, in the window that shows most of its surroundings.
+            decode: chooses the labels from the log-probabilities of all documents' words, as the `WordDecoder` of
+                BIOES does; each word's most probable label when None.
 
         Returns:
             One result for each document: a label and its probability for each word, and the entities they spell.
@@ -400,7 +403,8 @@ class LayoutProcessor(ProcessorMixin):
         if labels is None:
             raise InputError("The names of the labels are unknown; pass id2label=model.config.id2label.")
         rows, _ = document_list(documents)
-        return merge_word_predictions(outputs, batch, rows, labels, aggregation_strategy, self.tokenizer.padding_side)
+        side = self.tokenizer.padding_side
+        return merge_word_predictions(outputs, batch, rows, labels, aggregation_strategy, side, decode)
 
     def align_answers(self, batch: Mapping[str, Any], answers: Any) -> dict[str, Any]:
         """

@@ -8,6 +8,7 @@ import torch
 from transformers import AutoModelForTokenClassification, AutoProcessor
 
 from broadsheet.documents import Document
+from broadsheet.modeling.viterbi import WordDecoder, is_bioes
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.merging import TokenClassificationResult
 
@@ -84,7 +85,9 @@ class FieldExtractor:
             windows = {name: tensor[start : start + self.batch_size] for name, tensor in inputs.items()}
             logits.append(self.model(**windows).logits.float().cpu())
         id2label = self.model.config.id2label
-        return self.processor.post_process_token_classification(torch.cat(logits), batch, document, id2label)[0]
+        decode = WordDecoder(id2label) if is_bioes(list(id2label.values())) else None
+        merge = self.processor.post_process_token_classification
+        return merge(torch.cat(logits), batch, document, id2label, decode=decode)[0]
 
     def map(self, documents: Iterable[Document]) -> Iterator[tuple[Document, TokenClassificationResult]]:
         """Documents with their results, one after the other, as they come."""

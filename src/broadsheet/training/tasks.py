@@ -4,16 +4,18 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
-from datasets import ClassLabel, Dataset
+from datasets import ClassLabel, Dataset, List
 from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification
 from transformers.modeling_outputs import TokenClassifierOutput
 
 from broadsheet.metrics import classification_f1, docbank_area_f1, docbank_token_f1, entity_f1
 from broadsheet.metrics.stated_values import VALUE_CORPORA, value_f1
+from broadsheet.modeling.viterbi import WordDecoder
+from broadsheet.tokenization.bioes import bioes_names, to_bioes
 from broadsheet.tokenization.collation import LayoutDataCollator
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.layout_batch import WORD_ID_KEYS
-from broadsheet.tokenization.merging import TokenClassificationResult
+from broadsheet.tokenization.merging import Decode, TokenClassificationResult
 from broadsheet.training.preparation import encode
 
 
@@ -78,7 +80,15 @@ class TokenClassification(Task):
 
     def encode(self, documents: Dataset, processor: Any, id2label: dict[int, str], options: dict[str, Any]) -> Dataset:
         names = self.check_labels(documents, id2label)
-        return encode(documents, processor, word_labels=names, label=None, options=options)
+        return encode(self.in_scheme(documents), processor, word_labels=names, label=None, options=options)
+
+    def in_scheme(self, documents: Dataset) -> Dataset:
+        """The documents with labels in the task's scheme: as they are, unless the task translates them."""
+        return documents
+
+    def decoder(self, id2label: dict[int, str]) -> Decode | None:
+        """What chooses the labels from the words' probabilities; None for the most probable one of each word."""
+        return None
 
     def measure(
         self,
@@ -90,9 +100,9 @@ class TokenClassification(Task):
         bootstrap_samples: int,
         seed: int,
     ) -> dict[str, Any]:
-        results = merged_predictions(logits, windows, documents, processor, id2label)
+        results = merged_predictions(logits, windows, documents, processor, id2label, self.decoder(id2label))
         names = self.labels(documents)
-        true = [[names[label] for label in labels] for labels in documents["labels"]]
+        true = [[names[label] for label in labels] for labels in self.in_scheme(documents)["labels"]]
         known = {*names, *id2label.values()}
         predicted = [result.labels for result in results]
         metrics = entity_f1(predicted, true, self.scheme, known, bootstrap_samples, seed=seed)
@@ -102,6 +112,34 @@ class TokenClassification(Task):
                 documents.info.builder_name, entities, documents["entities"], bootstrap_samples, seed
             )
         return metrics
+
+
+class BioesClassification(TokenClassification):
+    """
+    Label each word in BIOES, whatever scheme of B- and I- the dataset has; Viterbi chooses the labels, so that every
+    sequence is legal.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("IOBES")
+
+    def labels(self, documents: Dataset) -> list[str]:
+        return bioes_names(super().labels(documents))
+
+    def in_scheme(self, documents: Dataset) -> Dataset:
+        names = super().labels(documents)
+        features = documents.features.copy()
+        features["labels"] = List(ClassLabel(names=self.labels(documents)))
+
+        def translate(row: dict[str, Any]) -> dict[str, Any]:
+            return {"labels": to_bioes([names[label] for label in row["labels"]], "iob2")}
+
+        if names == self.labels(documents):
+            return documents
+        return documents.map(translate, features=features, desc="Labels to BIOES")
+
+    def decoder(self, id2label: dict[int, str]) -> Decode | None:
+        return WordDecoder(id2label)
 
 
 class WordClassification(TokenClassification):
@@ -141,7 +179,12 @@ def word_predictions(
 
 
 def merged_predictions(
-    logits: np.ndarray, windows: Dataset, documents: Dataset, processor: Any, id2label: dict[int, str]
+    logits: np.ndarray,
+    windows: Dataset,
+    documents: Dataset,
+    processor: Any,
+    id2label: dict[int, str],
+    decode: Decode | None = None,
 ) -> list[TokenClassificationResult]:
     """
     Labels, scores and entities of the words of each document.
@@ -150,6 +193,9 @@ def merged_predictions(
         logits: `[windows, length, labels]`, padded to any length.
         windows: what `encode` returned, in the order of the logits.
         documents: what was encoded.
+        processor: what it was encoded by.
+        id2label: the model's labels.
+        decode: chooses the labels of the words; the most probable ones when None.
     """
     columns = [name for name in ("input_ids", "attention_mask", *WORD_ID_KEYS) if name in windows.column_names]
     rows = windows.select_columns(columns).to_list()
@@ -157,9 +203,8 @@ def merged_predictions(
     batch["overflow_to_sample_mapping"] = np.asarray(windows["document"])
     length = batch["input_ids"].shape[1]
     outputs = TokenClassifierOutput(logits=batch["input_ids"].new_tensor(logits[:, :length], dtype=float))
-    return processor.post_process_token_classification(
-        outputs, batch, documents.select_columns(["words", "boxes", "page_ids", "page_sizes"]).to_list(), id2label
-    )
+    rows = documents.select_columns(["words", "boxes", "page_ids", "page_sizes"]).to_list()
+    return processor.post_process_token_classification(outputs, batch, rows, id2label, decode=decode)
 
 
 class SequenceClassification(Task):
@@ -203,10 +248,12 @@ class SequenceClassification(Task):
 
 
 def make_task(name: str, scheme: str) -> Task:
-    """The task of that name; word labels of the scheme "plain" are one class a word."""
+    """The task of that name; word labels of the scheme "plain" are one class a word, of "IOBES" are decoded."""
     if name == SequenceClassification.name:
         return SequenceClassification()
-    return WordClassification() if scheme == "plain" else TokenClassification(scheme)
+    if scheme == "plain":
+        return WordClassification()
+    return BioesClassification() if scheme == "IOBES" else TokenClassification(scheme)
 
 
 def metric_table(metrics: dict[str, Any]) -> str:
