@@ -15,7 +15,7 @@ ENTRIES = [
         dropout=dropout,
         bounds=(Bound(WINDOWED, "time", 1.0), Bound(WINDOWED, "memory", 1.0)),
         memory=True,
-        repetitions=5,
+        repetitions=3,
     )
     for dropout in (0.1, 0.0)
 ]
