@@ -5,7 +5,6 @@ from benchmarks.entry import Benchmark, Bound
 LONGFORMER, BIG_BIRD = "longformer", "big-bird"
 SLIDING, RANDOM, CROSSED = "long-layoutlm+sw", "long-layoutlm+sw+rand", "long-layoutlm+distance+sw"
 DISTANCE, WIDE, UNION = "long-layoutlm+distance", "long-layoutlm+distance-512", "long-layoutlm+union"
-TESTS = ("tests/modeling/test_long_layoutlm.py", "tests/tokenization/test_spatial_neighbors.py")
 
 
 def _entries(dropout: float) -> list[Benchmark]:
@@ -20,7 +19,6 @@ def _entries(dropout: float) -> list[Benchmark]:
             batch_size=1,
             dropout=dropout,
             bounds=(Bound(SLIDING, "time", 0.6), Bound(SLIDING, "memory", 0.5)),
-            tests=TESTS,
             memory=True,
             products=False,
             repetitions=3,
@@ -34,7 +32,6 @@ def _entries(dropout: float) -> list[Benchmark]:
             batch_size=1,
             dropout=dropout,
             bounds=(Bound(RANDOM, "time", 0.6),),
-            tests=TESTS,
             memory=True,
             products=False,
             repetitions=3,
@@ -53,7 +50,6 @@ def _entries(dropout: float) -> list[Benchmark]:
                 Bound(UNION, "time", 1.6),
                 Bound(WIDE, "time", 2.0),
             ),
-            tests=TESTS,
             memory=True,
             products=False,
             repetitions=3,
@@ -66,7 +62,6 @@ def _entries(dropout: float) -> list[Benchmark]:
             lengths=(1024, 2048, 4096, 8192, 16384),
             batch_size=1,
             dropout=dropout,
-            tests=TESTS,
             memory=True,
             products=False,
             repetitions=1,

@@ -40,7 +40,7 @@ def long_layoutlm(size: Size, pattern: Any, vocab_size: int = 30522, **changes: 
 
 def big_bird(size: Size) -> PreTrainedModel:
     """BigBird of transformers at its base size, with its blocks of 64 (one if tiny) and three random ones."""
-    blocks = {"block_size": 1, "num_random_blocks": 1} if size.tiny else {}
+    blocks: dict[str, Any] = {"block_size": 1, "num_random_blocks": 1} if size.tiny else {}
     config = BigBirdConfig(  # type: ignore[call-arg]
         max_position_embeddings=max(4096, size.length), **blocks, **_settings(size, 50358)
     )

@@ -133,9 +133,10 @@ def _find_global(
 
 def _check_neighbors(neighbors: torch.Tensor | None, input_shape: torch.Size, config: Any) -> torch.Tensor:
     needed = config.neighbors_needed
+    crossed = config.attention_pattern == "distance_sliding_window"
+    size = f"attention_window={config.attention_window}" if crossed else f"num_neighbors={needed}"
     remedy = (
-        f"make the batch with LongLayoutLMProcessor(tokenizer, attention_pattern={config.attention_pattern!r}, "
-        f"num_neighbors={needed})"
+        f"make the batch with LongLayoutLMProcessor(tokenizer, attention_pattern={config.attention_pattern!r}, {size})"
     )
     if neighbors is None:
         raise ValueError(f"neighbors is missing, which {config.attention_pattern} needs; {remedy}.")

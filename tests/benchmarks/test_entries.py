@@ -4,6 +4,7 @@ import pytest
 from benchmarks.catalogue import ENTRIES, choose
 from benchmarks.contestants import CONTESTANTS, make_batch
 from benchmarks.entry import Benchmark, Bound, Size
+from benchmarks.long_layoutlm_contestants import spatial_inputs
 from benchmarks.report import judge, make_table
 
 from broadsheet.tokenization.input_checks import InputError
@@ -37,7 +38,7 @@ def test_contestants_take_the_same_batch_and_dropout(name):
     assert model.config.hidden_dropout_prob == model.config.attention_probs_dropout_prob == 0.3
     batch = make_batch(size, model.config.vocab_size)
     assert (batch["bbox"][..., 2:] >= batch["bbox"][..., :2]).all()
-    outputs = model(**batch)
+    outputs = model(**batch, **spatial_inputs(model.config, size))
     assert outputs.logits.shape[:2] == (2, 9)
     assert outputs.loss.isfinite()
 

@@ -79,7 +79,7 @@ def _cut(name: str, *index: slice) -> BadInput:
     def spoil(batch: Batch) -> None:
         batch[name] = batch[name][index]
 
-    says = ("neighbors has the shape", "LongLayoutLMProcessor", "num_neighbors")
+    says = ("neighbors has the shape", "LongLayoutLMProcessor(tokenizer, attention_pattern=")
     return BadInput(f"{name} of another shape", spoil, says, ("distance", "distance-sliding-window", "union"))
 
 
