@@ -186,7 +186,7 @@ class PyramidionModel(PyramidionPreTrainedModel):
         source = encoder_outputs.last_hidden_state
         if decoder_input_ids is None and decoder_inputs_embeds is None:
             start = self.config.decoder_start_token_id
-            decoder_input_ids = torch.full((len(source), 1), 0 if start is None else start, device=source.device)
+            decoder_input_ids = torch.full((source.shape[0], 1), 0 if start is None else start, device=source.device)
         if decoder_input_ids is not None and not is_traced():
             rows = self.decoder.embeddings.word_embeddings.num_embeddings
             faulty = (decoder_input_ids < 0) | (decoder_input_ids >= rows)

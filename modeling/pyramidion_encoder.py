@@ -137,9 +137,12 @@ class PyramidionEncoder(PyramidionPreTrainedModel):
         if config.use_layout:
             check_bbox(bbox, shape, config.max_2d_position_embeddings, "PyramidionProcessor")
         mask = None if attention_mask is None else attention_mask.bool()
-        if not config.mask_padding or (mask is not None and not is_traced() and bool(mask.all())):
+        if mask is not None and not is_traced() and bool(mask.all()):
             mask = None
         hidden_states = self.embeddings(input_ids, inputs_embeds, bbox)
+        if not config.mask_padding and mask is not None:
+            # From here on nobody knows what is padding. It has no position either in the authors' code.
+            hidden_states, mask = hidden_states.masked_fill(~mask.unsqueeze(-1), 0.0), None
         length = shape[1]
         if is_traced() and (config.block_size is not None or config.encoder_lengths):
             # The number of blocks and of rounds is fixed in the graph.
@@ -151,12 +154,10 @@ class PyramidionEncoder(PyramidionPreTrainedModel):
             received: list[torch.Tensor] | None = [] if pools and config.scorer == "attention" else None
             hidden_states = layer(hidden_states, blocks, received)
             if pools and k is not None:
-                if not config.mask_padding:
-                    hidden_states, length = hidden_states[:, :length], k
                 pooled = self.pooling[place](hidden_states, k, mask, received[0] if received else None)
                 length = min(length, k) if not is_traced() else k
                 hidden_states, mask, blocks = self._cut(pooled.hidden_states, pooled.mask)
-        if hidden_states.shape[1] != length:
+        if hidden_states.shape[1] != length and config.mask_padding:
             hidden_states, mask = hidden_states[:, :length], None if mask is None else mask[:, :length]
         if mask is not None:
             hidden_states = hidden_states.masked_fill(~mask.unsqueeze(-1), 0.0)
@@ -168,6 +169,8 @@ class PyramidionEncoder(PyramidionPreTrainedModel):
         """Padded to whole blocks; what the layers of this length need."""
         size, padded = block_length(hidden_states.shape[1], self.config.block_size)
         hidden_states, mask = _pad(hidden_states, mask, padded)
+        if not self.config.mask_padding:
+            mask = None
         return hidden_states, mask, make_blocks(hidden_states, mask, size)
 
 

@@ -79,7 +79,7 @@ def plain_successive_halving(
         half = values.shape[1] // 2
 
         pairs = torch.stack([values[:, :half], values[:, half:].flip(1)], -1)
-        weights = (base**pairs if peak == "power" else pairs).softmax(-1)
+        weights = (pairs.new_full((), base) ** pairs if peak == "power" else pairs).softmax(-1)
         both = real[:, half:].flip(1).unsqueeze(-1)
         weights = torch.where(both, weights, weights.new_tensor([1.0, 0.0]))
         first, second = weights.unbind(-1)

@@ -185,6 +185,12 @@ _hand_on(
     convert,
 )
 _hand_on(
+    "pyramidion",
+    "broadsheet.conversion.pyramidion",
+    "Pyramidion's released fairseq checkpoints.",
+    convert,
+)
+_hand_on(
     "lambert",
     "broadsheet.conversion.lambert",
     "A BERT or RoBERTa as a LAMBERT with the same outputs; --extend-positions for long inputs.",
