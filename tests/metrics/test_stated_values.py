@@ -2,8 +2,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from broadsheet.dataset_scripts.loading import BUILDERS
 from broadsheet.dataset_scripts.value_alignment import name_core
-from broadsheet.metrics.stated_values import kleister_values, sroie_values, value_f1
+from broadsheet.metrics.stated_values import kleister_values, sroie_values, value_corpus, value_f1
+from broadsheet.tokenization.tagging import bio_labels
 
 
 def entity(label, text, score=0.9):
@@ -82,10 +84,17 @@ def test_scores():
     given = [{"type": "total", "text": "9.00", "word_ids": [3]}]
     assert value_f1("sroie", [[entity("total", "RM9.00")]], [given], 0)["f1"] == 1.0
     assert value_f1("sroie", [[]], [given], 0)["f1"] == 0.0
-    assert value_f1("funsd", [[]], [given], 0) is None
 
 
 def test_core_of_a_name():
     assert name_core("The Acme Company, Incorporated") == name_core("ACME CO., INC.") == "acme"
     assert name_core("Ray_M._Dolby") == name_core("Ray Dolby")
     assert name_core("Inc.") == "inc"
+
+
+def test_corpora_by_their_builders():
+    for name in ("kleister_nda", "kleister_charity", "sroie", "cord"):
+        builder = BUILDERS[name]
+        module = builder.__module__.rsplit(".", 1)[-1]
+        labels = bio_labels(getattr(builder, "KEYS", ("total",)))
+        assert value_corpus(module, labels) == (None if name == "cord" else name)

@@ -57,18 +57,25 @@ def sroie_values(entities: Iterable[Any]) -> dict[str, str]:
     return {key: _best(scores) for key, scores in sums.items() if scores}
 
 
+def value_corpus(builder_name: str | None, labels: Sequence[str]) -> str | None:
+    """Which score of values a dataset has, by its builder's name and its labels; None for none."""
+    if builder_name == "kleister":
+        return "kleister_charity" if "B-charity_number" in labels else "kleister_nda"
+    return "sroie" if builder_name == "sroie" else None
+
+
 def value_f1(
-    corpus: str | None,
+    corpus: str,
     entities: Sequence[Iterable[Any]],
     references: Sequence[Iterable[Mapping[str, Any]]],
     bootstrap_samples: int = 1000,
     seed: int = 0,
-) -> dict[str, Any] | None:
+) -> dict[str, Any]:
     """
     The corpus' own score of values.
 
     Args:
-        corpus: "kleister_nda", "kleister_charity" or "sroie"; for any other there is no such score.
+        corpus: "kleister_nda", "kleister_charity" or "sroie".
         entities: the predicted ones of each document.
         references: the column `entities` of the dataset, whose `text` is the official value of the `type`, whether
             its words were found or not.
@@ -76,10 +83,8 @@ def value_f1(
         seed: see `kleister_f1`.
 
     Returns:
-        As `kleister_f1` or `sroie_f1`; None for other corpora.
+        As `kleister_f1` or `sroie_f1`.
     """
-    if corpus not in VALUE_CORPORA:
-        return None
     true = [[(given["type"], given["text"]) for given in document] for document in references]
     options = {"bootstrap_samples": bootstrap_samples, "seed": seed}
     if corpus == "sroie":
@@ -91,10 +96,6 @@ def value_f1(
         for key, value in dict.fromkeys(pairs):
             expected[-1].setdefault(key, []).append(value)
     return kleister_f1(found, expected, **options)
-
-
-VALUE_CORPORA = ("kleister_nda", "kleister_charity", "sroie")
-"""Datasets whose entities come with official values."""
 
 
 def _best(scores: dict[str, float]) -> str:

@@ -9,7 +9,7 @@ from transformers import AutoModelForSequenceClassification, AutoModelForTokenCl
 from transformers.modeling_outputs import TokenClassifierOutput
 
 from broadsheet.metrics import classification_f1, docbank_area_f1, docbank_token_f1, entity_f1
-from broadsheet.metrics.stated_values import VALUE_CORPORA, value_f1
+from broadsheet.metrics.stated_values import value_corpus, value_f1
 from broadsheet.modeling.viterbi import WordDecoder
 from broadsheet.tokenization.bioes import bioes_names, to_bioes
 from broadsheet.tokenization.collation import LayoutDataCollator
@@ -106,11 +106,10 @@ class TokenClassification(Task):
         known = {*names, *id2label.values()}
         predicted = [result.labels for result in results]
         metrics = entity_f1(predicted, true, self.scheme, known, bootstrap_samples, seed=seed)
-        if documents.info.builder_name in VALUE_CORPORA:
+        corpus = value_corpus(documents.info.builder_name, names)
+        if corpus is not None:
             entities = [result.entities for result in results]
-            metrics["values"] = value_f1(
-                documents.info.builder_name, entities, documents["entities"], bootstrap_samples, seed
-            )
+            metrics["values"] = value_f1(corpus, entities, documents["entities"], bootstrap_samples, seed)
         return metrics
 
 
