@@ -18,6 +18,7 @@ from transformers import (
 
 from benchmarks.entry import Size
 from benchmarks.long_layoutlm_contestants import LONG_LAYOUTLMS
+from benchmarks.summarizers import SUMMARIZERS
 from broadsheet.modeling.configuration_lambert import LambertConfig
 from broadsheet.modeling.configuration_long_skimformer import LongSkimformerConfig
 from broadsheet.modeling.configuration_skimformer import SkimformerConfig
@@ -197,6 +198,7 @@ CONTESTANTS: dict[str, Callable[[Size], PreTrainedModel]] = {
     "lambert": lambert,
     "lambert+log-buckets": lambert_with_log_buckets,
     **LONG_LAYOUTLMS,
+    **SUMMARIZERS,
 }
 
 

@@ -23,7 +23,8 @@ class Benchmark:
     Attributes:
         name: as the command line calls it.
         title: one line for people.
-        step: "training" (forward, loss, backward, AdamW) or "inference" (forward in evaluation mode).
+        step: "training" (forward, loss, backward, AdamW), "inference" (forward in evaluation mode) or "generation"
+            (512 tokens, greedily).
         contestants: names in `benchmarks.contestants`; the first is the peer that ratios refer to.
         lengths: tokens per document; promises are judged at the last.
         batch_size: documents.
@@ -37,7 +38,7 @@ class Benchmark:
 
     name: str
     title: str
-    step: Literal["training", "inference"]
+    step: Literal["training", "inference", "generation"]
     contestants: tuple[str, ...]
     lengths: tuple[int, ...]
     batch_size: int

@@ -8,6 +8,7 @@ import torch
 from benchmarks.contestants import CONTESTANTS, make_batch
 from benchmarks.entry import Size
 from benchmarks.long_layoutlm_contestants import spatial_inputs
+from benchmarks.summarizers import TARGET
 
 
 def build(contestant: str, size: Size, device: torch.device) -> Any:
@@ -23,7 +24,8 @@ def make_step(model: Any, step: str, size: Size, device: torch.device) -> Callab
 
     Args:
         model: a contestant.
-        step: "training": gradients cleared, forward, loss, backward, AdamW; "inference": forward without gradients.
+        step: "training": gradients cleared, forward, loss, backward, AdamW; "inference": forward without gradients;
+            "generation": 512 tokens greedily, the end forbidden.
         size: what it was built for.
         device: where it runs.
     """
@@ -42,6 +44,13 @@ def make_step(model: Any, step: str, size: Size, device: torch.device) -> Callab
 
     model.eval()
     del batch["labels"]
+    if step == "generation":
+        target = min(TARGET, size.length)
+
+        def generate() -> None:
+            model.generate(**batch, max_new_tokens=target, min_new_tokens=target, num_beams=1, do_sample=False)
+
+        return generate
 
     def infer() -> None:
         with torch.inference_mode():

@@ -122,6 +122,11 @@ class PyramidionConfig(WarmStartConfigMixin, PreTrainedConfig):
         return cls.shallow(**{"num_hidden_layers": 3, "encoder_lengths": [8192, 2048, 512], **overrides})
 
     @classmethod
+    def deep_blockwise(cls, **overrides: Any) -> "PyramidionConfig":
+        """The paper's deep baseline: 6+6 layers of 768, blocks of 512 in the encoder, no pooling."""
+        return cls(**overrides)
+
+    @classmethod
     def deep_pyramidion(cls, **overrides: Any) -> "PyramidionConfig":
         """6+6 layers of 768, the lengths after each layer as in section 5."""
         return cls(**{"encoder_lengths": [8192, 8192, 2048, 512, 512, 512], **overrides})

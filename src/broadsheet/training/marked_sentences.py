@@ -6,7 +6,7 @@ A made task on which pooling must learn what to keep: find the marked sentences 
 
 A document is `length` random words in sentences of four. Three of them, one in each third of the document, are set in
 bold: their words come from a second half of the vocabulary. The summary is these sentences in plain words. Attention
-sees blocks of two sentences alone, and after the first layer one representation in sixteen is left: what the pooling
+sees blocks of four sentences alone, and after the first layer one representation in sixteen is left: what the pooling
 drops is lost. Nothing but the loss of the summary says what is worth keeping.
 """
 
@@ -24,7 +24,7 @@ from broadsheet.modeling.modeling_pyramidion import PyramidionForConditionalGene
 from broadsheet.training.runs import environment, write_json
 
 WORDS, SENTENCE, MARKED, PAD, START, END = 64, 4, 3, 0, 1, 2
-RATIO, BLOCK = 16, 8
+RATIO, BLOCK = 16, 16
 
 
 def make_batch(documents: int, length: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:

@@ -45,7 +45,13 @@ class SummaryModelArguments:
 
     model_name_or_path: str | None = _field(None, "Checkpoint to start from: a folder or a name on the Hub.")
     preset: Literal[
-        "vanilla", "blockwise", "transpooler", "pyramidion", "deep_pyramidion", "deep_pyramidion_early"
+        "vanilla",
+        "blockwise",
+        "transpooler",
+        "pyramidion",
+        "deep_blockwise",
+        "deep_pyramidion",
+        "deep_pyramidion_early",
     ] = _field("deep_pyramidion", "Without a checkpoint: which of the paper's models to build.")
     config_overrides: str | None = _field(
         None, "Settings of a model built anew, as 'hidden_size=256,num_hidden_layers=4' (in a recipe: a mapping)."

@@ -1,0 +1,59 @@
+"""What Pyramidion promises (methods: Pyramidion, sections 3.2 and 5): documents of 8,192 tokens, summaries of 512."""
+
+from benchmarks.entry import Benchmark, Bound
+
+DEEP, PYRAMIDION, EARLY, LED = "blockwise-6+6", "deep-pyramidion", "deep-pyramidion-early", "led"
+SHALLOW, TRANSPOOLER = "blockwise-2+2", "transpooler-2+2"
+
+ENTRIES = [
+    Benchmark(
+        name="pyramidion-training-8192",
+        title="DeepPyramidion's training step at 8,192 tokens",
+        step="training",
+        contestants=(DEEP, PYRAMIDION, EARLY),
+        lengths=(8192,),
+        batch_size=1,
+        dropout=0.1,
+        bounds=(Bound(PYRAMIDION, "time", 1 / 1.8), Bound(EARLY, "time", 1 / 1.8)),
+        memory=True,
+        products=False,
+        repetitions=3,
+    ),
+    Benchmark(
+        name="pyramidion-generation-8192",
+        title="DeepPyramidion's generation of 512 tokens from 8,192",
+        step="generation",
+        contestants=(DEEP, PYRAMIDION, EARLY),
+        lengths=(8192,),
+        batch_size=1,
+        dropout=0.1,
+        bounds=(Bound(PYRAMIDION, "time", 1 / 4.5), Bound(EARLY, "time", 1 / 4.5)),
+        memory=True,
+        products=False,
+        repetitions=3,
+    ),
+    Benchmark(
+        name="pyramidion-led-8192",
+        title="Blockwise and DeepPyramidion beside LED: generation of 512 tokens from 8,192",
+        step="generation",
+        contestants=(LED, DEEP, PYRAMIDION),
+        lengths=(8192,),
+        batch_size=1,
+        dropout=0.1,
+        bounds=(Bound(DEEP, "time", 1.0), Bound(PYRAMIDION, "time", 1.0)),
+        products=False,
+        repetitions=3,
+    ),
+    Benchmark(
+        name="pyramidion-overhead-8192",
+        title="What pooling costs in a training step of 2+2 layers at 8,192 tokens",
+        step="training",
+        contestants=(SHALLOW, TRANSPOOLER),
+        lengths=(8192,),
+        batch_size=1,
+        dropout=0.1,
+        bounds=(Bound(TRANSPOOLER, "time", 1.15),),
+        products=False,
+        repetitions=5,
+    ),
+]
