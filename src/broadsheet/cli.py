@@ -153,6 +153,11 @@ _hand_on(
     "Draw what chosen words of a document attend to, as numbers and on the page: see `broadsheet attention --help`.",
 )
 _hand_on(
+    "masks",
+    "broadsheet.masks.command",
+    "Draw what LongLayoutLM's attention patterns let a document's words attend to: see `broadsheet masks --help`.",
+)
+_hand_on(
     "bench",
     "broadsheet.bench",
     "Measure the speed promises side by side with their peers: see `broadsheet bench --help`.",
