@@ -153,6 +153,11 @@ _hand_on(
     "Draw what chosen words of a document attend to, as numbers and on the page: see `broadsheet attention --help`.",
 )
 _hand_on(
+    "graph",
+    "broadsheet.maps.graph_command",
+    "Draw FormNet's graph of a document's words, or what its heads attend to: see `broadsheet graph --help`.",
+)
+_hand_on(
     "masks",
     "broadsheet.masks.command",
     "Draw what LongLayoutLM's attention patterns let a document's words attend to: see `broadsheet masks --help`.",
@@ -178,6 +183,11 @@ _hand_on(
     "combine",
     "broadsheet.conversion.combining",
     "Make one model of two trained ones: a text encoder with a Skimformer's mask or layout embeddings.",
+)
+_hand_on(
+    "push",
+    "broadsheet.hub.command",
+    "Push a saved model, processor or dataset to the Hub, with its code if asked: see `broadsheet push --help`.",
 )
 convert = typer.Typer(
     help="Convert others' checkpoints: released ones of the papers, BERT, RoBERTa.", no_args_is_help=True
