@@ -160,7 +160,7 @@ def roberta(size: Size) -> PreTrainedModel:
     return RobertaForTokenClassification(config)
 
 
-def lambert(size: Size, relative_bias: str = "grid") -> PreTrainedModel:
+def lambert(size: Size, relative_bias: Any = "grid") -> PreTrainedModel:
     """LAMBERT with all its additions, its boxes the same in units of the page's height."""
     config = LambertConfig(  # type: ignore[call-arg]
         num_labels=LABELS,

@@ -86,7 +86,7 @@ def value_f1(
         As `kleister_f1` or `sroie_f1`.
     """
     true = [[(given["type"], given["text"]) for given in document] for document in references]
-    options = {"bootstrap_samples": bootstrap_samples, "seed": seed}
+    options: dict[str, Any] = {"bootstrap_samples": bootstrap_samples, "seed": seed}
     if corpus == "sroie":
         return sroie_f1([sroie_values(document) for document in entities], [dict(pairs) for pairs in true], **options)
     found = [kleister_values(document, day_first=corpus == "kleister_charity") for document in entities]
