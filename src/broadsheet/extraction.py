@@ -8,6 +8,7 @@ import torch
 from transformers import AutoModelForTokenClassification, AutoProcessor
 
 from broadsheet.documents import Document
+from broadsheet.hub.errors import hub_sentence
 from broadsheet.modeling.viterbi import WordDecoder, is_bioes
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.merging import TokenClassificationResult
@@ -57,7 +58,8 @@ class FieldExtractor:
             model = AutoModelForTokenClassification.from_pretrained(path)
             processor = AutoProcessor.from_pretrained(path)
         except (OSError, ValueError) as error:
-            raise InputError(f"The model {path} cannot be loaded: {error}") from error
+            sentence = None if os.path.isdir(path) else hub_sentence(error, str(path))
+            raise InputError(sentence or f"The model {path} cannot be loaded: {error}") from error
         if not hasattr(processor, "post_process_token_classification"):
             raise InputError(
                 f"{path} holds a model but no processor_config.json; save the processor beside it with "
