@@ -19,6 +19,7 @@ from transformers.utils.output_capturing import capture_outputs
 from .biased_attention import SharedBias, biased_attention, biased_probabilities, share_bias
 from .configuration_lambert import LambertConfig
 from .encoder_layer import EncoderLayer, merge_heads, split_heads
+from .flex_bias import FlexBias, flex_bias, flex_biased_attention
 from .heads import (
     EncoderHeadMixin,
     FirstTokenPooler,
@@ -101,7 +102,7 @@ class LambertSelfAttention(nn.Module):
         self,
         hidden_states: torch.Tensor,
         mask: torch.Tensor | None,
-        bias: torch.Tensor | None,
+        bias: torch.Tensor | FlexBias | None,
         link: torch.Tensor | None,
         gradient: Any,
         plain: bool,
@@ -110,7 +111,7 @@ class LambertSelfAttention(nn.Module):
         Args:
             hidden_states: `[batch, length, hidden]`.
             mask: bool `[batch, 1, 1, length]`, or None.
-            bias: `[batch or 1, heads, length, length]`, or None.
+            bias: `[batch or 1, heads, length, length]`, or None; or what FlexAttention looks up, the mask in it.
             link: see `SharedBias`.
             gradient: see `SharedBias`.
             plain: take the plain form, under autograd, and return the probabilities.
@@ -119,6 +120,8 @@ class LambertSelfAttention(nn.Module):
         key = split_heads(self.key(hidden_states), self.head_size)
         value = split_heads(self.value(hidden_states), self.head_size)
         scaling, dropout = self.head_size**-0.5, self.dropout if self.training else 0.0
+        if isinstance(bias, FlexBias):
+            return merge_heads(flex_biased_attention(query, key, value, bias, scaling)), None
         if plain:
             zero = query.new_zeros(()) if bias is None else bias
             probabilities = biased_probabilities(query, key, zero, mask, scaling).to(value.dtype)
@@ -171,6 +174,7 @@ class LambertPreTrainedModel(WarmStartModelMixin, EncoderHeadMixin, PreTrainedMo
     supports_gradient_checkpointing = True
     _no_split_modules = ["LambertEmbeddings", "LambertLayer"]
     _supports_sdpa = True
+    _supports_flex_attn = True  # in inference; training takes the form of sdpa
     _can_record_outputs = {"hidden_states": LambertLayer, "attentions": LambertSelfAttention}
 
     @torch.no_grad()
@@ -255,15 +259,21 @@ class LambertModel(LambertPreTrainedModel):
             check_positions(input_shape, self.config.max_position_embeddings - (self.config.pad_token_id or 0) - 1)
         bbox = check_float_bbox(bbox, input_shape, "LambertProcessor")
         hidden_states = embeddings(input_ids, bbox, token_type_ids, inputs_embeds)
-        bias = self.relative_bias(bbox)
+        mask = key_mask(attention_mask)
         plain = self.config._attn_implementation == "eager" or is_traced()
         plain = plain or bool(kwargs.get("output_attentions", self.config.output_attentions))
-        shared: tuple = (bias, None, None)
-        if bias is not None and not plain:
-            shared = share_bias(bias)
-        hidden_states = self.encoder(hidden_states, key_mask(attention_mask), *shared, plain)
+        hidden_states = self.encoder(hidden_states, mask, *self._bias(bbox, mask, plain), plain)
         pooled = None if self.pooler is None else self.pooler(hidden_states)
         return BaseModelOutputWithPooling(last_hidden_state=hidden_states, pooler_output=pooled)
+
+    def _bias(self, bbox: torch.Tensor, mask: torch.Tensor | None, plain: bool) -> tuple:
+        """Bias, link and gradient, as the layers take them; see `SharedBias`."""
+        has_tables = any(True for _ in self.relative_bias.parameters())
+        infers = not torch.is_grad_enabled() and not (self.training and self.config.attention_probs_dropout_prob)
+        if self.config._attn_implementation == "flex_attention" and has_tables and infers and not plain:
+            return flex_bias(self.relative_bias, bbox, mask), None, None
+        bias = self.relative_bias(bbox)
+        return (bias, None, None) if bias is None or plain else share_bias(bias)
 
 
 class LambertForMaskedLM(LambertPreTrainedModel):

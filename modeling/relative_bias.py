@@ -50,30 +50,40 @@ class RelativeBias(nn.Module):
             is none.
         """
         parts = []
+        left, middle = self.coordinates(bbox)
         if self.sequential is not None:
             places = torch.arange(bbox.shape[1], device=bbox.device)[None]
             parts.append(self.sequential(self.sequential_index(places)))
         if self.horizontal is not None:
-            parts.append(self.horizontal(self.page_index(self.SCALE * bbox[..., 0])))
+            parts.append(self.horizontal(self.page_index(left)))
         if self.vertical is not None:
-            parts.append(self.vertical(self.page_index(self.SCALE * (bbox[..., 1] + bbox[..., 3]) / 2)))
+            parts.append(self.vertical(self.page_index(middle)))
         # The largest first, so that the sum is made in place of it.
         return None if not parts else sum(parts[1:], start=parts[0]) if len(parts) > 1 else parts[0]
 
+    def coordinates(self, bbox: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The xi and eta of boxes `[batch, length, 4]`: `[batch, length]` each, in hundredths of the page's height."""
+        return self.SCALE * bbox[..., 0], self.SCALE * (bbox[..., 1] + bbox[..., 3]) / 2
+
     def sequential_index(self, places: torch.Tensor) -> torch.Tensor:
         """Rows of W for positions `[batch, length]`: `[batch, length, length]`, query by key."""
-        if self.kind == "grid":
-            difference = places[:, :, None] - places[:, None, :]
-            return difference.clamp(-self.max_distance, self.max_distance) + self.max_distance
-        return log_buckets(places[:, None, :] - places[:, :, None], self.NUM_BUCKETS, self.SEQUENTIAL_REACH)
+        return self.sequential_row(places[:, :, None], places[:, None, :])
 
     def page_index(self, coordinates: torch.Tensor) -> torch.Tensor:
         """Rows of H or V for coordinates `[batch, length]` in hundredths: `[batch, length, length]`, query by key."""
+        return self.page_row(coordinates[:, :, None], coordinates[:, None, :])
+
+    def sequential_row(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        """Rows of W for pairs of positions."""
         if self.kind == "grid":
-            difference = (coordinates[:, :, None] - coordinates[:, None, :]).floor().long()
-            return difference.clamp(-self.SCALE, self.SCALE - 1) + self.SCALE
-        difference = (coordinates[:, None, :] - coordinates[:, :, None]).trunc().long()
-        return log_buckets(difference, self.NUM_BUCKETS, self.PAGE_REACH)
+            return (query - key).clamp(-self.max_distance, self.max_distance) + self.max_distance
+        return log_buckets(key - query, self.NUM_BUCKETS, self.SEQUENTIAL_REACH)
+
+    def page_row(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+        """Rows of H or V for pairs of coordinates in hundredths."""
+        if self.kind == "grid":
+            return (query - key).floor().long().clamp(-self.SCALE, self.SCALE - 1) + self.SCALE
+        return log_buckets((key - query).trunc().long(), self.NUM_BUCKETS, self.PAGE_REACH)
 
 
 class BiasTable(nn.Module):
