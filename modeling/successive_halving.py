@@ -70,6 +70,7 @@ def plain_successive_halving(
     vectors = nn.functional.pad(embeddings.to(torch.promote_types(dtype, torch.float32)), (0, 0, 0, missing))
     vectors = vectors.masked_fill(~real.unsqueeze(-1), 0.0)
     places = torch.arange(length + missing, device=scores.device).expand_as(values)
+    played = real.sum(1, keepdim=True) > k
     while values.shape[1] > k:
         # Padding sorts last; equal scores keep their order.
         ranks = (values if sort else torch.zeros_like(values)).masked_fill(~real, -math.inf)
@@ -87,8 +88,12 @@ def plain_successive_halving(
         vectors = first.unsqueeze(-1) * vectors[:, :half] + second.unsqueeze(-1) * vectors[:, half:].flip(1)
         places = torch.where(first >= second, places[:, :half], places[:, half:].flip(1))
         real = real[:, :half]
-    if preserve_order:
-        order = places.masked_fill(~real, length + missing).sort(dim=1, stable=True).indices
+    if missing + length > k:
+        # A document that fits keeps its order: without padding it would not have been played.
+        own_order = torch.where(real, places, length + missing)
+        if not preserve_order:
+            own_order = torch.where(played, torch.arange(k, device=scores.device), own_order)
+        order = own_order.sort(dim=1, stable=True).indices
         values, vectors = values.gather(1, order), vectors.gather(1, order.unsqueeze(-1).expand_as(vectors))
     return vectors.to(dtype), values.to(scores.dtype)
 
@@ -119,7 +124,8 @@ def successive_halving_topk(
         peak: "power", weights e^(base^v) normalised (the authors' code); "exponential", e^v normalised (Appendix B).
         base: of the power form.
         sort: sort by score in every round; False, the paper's ablation, pairs entries as they stand.
-        preserve_order: survivors in the original order of the stronger one of each pair; False in the tournament's.
+        preserve_order: survivors in the original order of the stronger one of each pair; False in the tournament's,
+            but for documents of at most k entries.
 
     Returns:
         Embeddings `[batch, k, size]` and scores `[batch, k]`, in the dtypes of the inputs. Padding comes last: the
@@ -170,7 +176,7 @@ def tournament(
     missing = padded_length(length, k) - length
     if missing:
         scores = nn.functional.pad(scores, (0, missing), value=-math.inf)
-    padded = missing > 0 or mask is not None
+    padded, given = missing > 0 or mask is not None, scores
     orders = []
     while scores.shape[1] > k:
         order = descending(scores) if sort else _as_they_stand(scores)
@@ -184,10 +190,14 @@ def tournament(
     for order in reversed(orders):
         pairs = torch.stack([leaves, order.shape[1] - 1 - leaves], -1).flatten(-2)
         leaves = order.gather(1, pairs.flatten(1)).view_as(pairs)
-    if preserve_order:
+    if preserve_order or padded:
         first = leaves[..., 0]
         if padded:
             first = first.masked_fill(scores == -math.inf, length + missing)
+        if not preserve_order:
+            # A document that fits keeps its order: without padding it would not have been played.
+            fits = (given > -math.inf).sum(1, keepdim=True) <= k
+            first = torch.where(fits, first, torch.arange(k, device=scores.device))
         leaves = leaves.gather(1, _ascending(first).unsqueeze(-1).expand_as(leaves))
     return leaves
 

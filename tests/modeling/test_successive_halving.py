@@ -125,11 +125,12 @@ def test_padding_is_never_read():
         assert torch.equal(one, other)
 
 
+@pytest.mark.parametrize("preserve_order", [True, False], ids=["in order", "as played"])
 @pytest.mark.parametrize("form", FORMS)
-def test_few_entries_pass_as_they_are(form):
+def test_few_entries_pass_as_they_are(form, preserve_order):
     embeddings, scores = entries(1, 32, 4)
     mask = torch.arange(32)[None] < 7
-    chosen, survivors = form(embeddings, scores, 8, mask)
+    chosen, survivors = form(embeddings, scores, 8, mask, preserve_order=preserve_order)
     assert torch.equal(chosen[:, :7], embeddings[:, :7])
     assert torch.equal(survivors[:, :7], scores[:, :7])
 
