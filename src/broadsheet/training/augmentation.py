@@ -106,7 +106,7 @@ class AugmentingTrainer(Trainer):
         if self.token_dropout:
             mask_id = processor.tokenizer.mask_token_id
             inputs["input_ids"] = drop_tokens(inputs["input_ids"], is_special, mask_id, self.token_dropout)
-        if self.box_augmentation:
+        if self.box_augmentation and "bbox" in inputs:  # a model of text alone has no boxes to move
             largest = processor.largest_coordinate
             inputs["bbox"] = move_boxes(inputs["bbox"], is_special, largest, self.box_augmentation)
         return super().training_step(model, inputs, *args, **kwargs)
