@@ -14,9 +14,11 @@ for _folder in ("modeling", "tokenization", "dataset_scripts"):
         )
 
 from broadsheet.dataset_scripts.loading import load_dataset  # noqa: E402
+from broadsheet.pipelines import register_pipelines  # noqa: E402
 from broadsheet.registration import MODELS, register_models  # noqa: E402
 
 register_models()
+register_pipelines()
 
 __version__ = "0.1.0"
 __all__ = ["MODELS", "load_dataset"]

@@ -62,7 +62,11 @@ def _kind(folder: Path) -> Kind:
         (folder / "state.json").is_file() and (folder / "dataset_info.json").is_file()
     ):
         return "dataset"
-    for name, kind in (("config.json", "model"), ("processor_config.json", "processor"), ("tokenizer.json", "tokenizer")):
+    for name, kind in (
+        ("config.json", "model"),
+        ("processor_config.json", "processor"),
+        ("tokenizer.json", "tokenizer"),
+    ):
         if (folder / name).is_file():
             return kind  # type: ignore[return-value]
     raise InputError(

@@ -1,0 +1,74 @@
+"""What people hand to a pipeline, as documents."""
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from broadsheet.documents import Document, read_document, read_image
+from broadsheet.tokenization.input_checks import InputError
+
+FORMS = (
+    "the path of a PDF, image, hOCR, ALTO or Tesseract TSV file, a Pillow image, a Document, or a dict with words and "
+    "boxes"
+)
+
+
+def as_document(given: Any, ocr: str = "never", languages: str = "eng") -> Document | dict[str, Any]:
+    """
+    A document in the form that processors take.
+
+    Args:
+        given: a path, a Pillow image (read by Tesseract), a `Document`, or a dict with `words` and `boxes`, and
+            `page_ids` and `page_sizes` where there are some.
+        ocr: which pages of a PDF file to read with Tesseract: "never", "empty_pages" or "always".
+        languages: Tesseract's names for the languages of the text.
+
+    Raises:
+        InputError: for anything else, or a file that cannot be read.
+    """
+    if isinstance(given, Document):
+        return given
+    if isinstance(given, Mapping):
+        document = dict(given)
+        if "words" not in document and "text" in document:
+            document["words"] = document.pop("text")
+        if "words" not in document:
+            raise InputError(f"A dict with {', '.join(map(str, given)) or 'nothing'} is no document; pass {FORMS}.")
+        kept = ("words", "boxes", "page_ids", "page_sizes", "segment_ids", "source")
+        return {key: document[key] for key in kept if document.get(key) is not None}
+    if isinstance(given, str | os.PathLike):
+        return read_document(given, ocr=ocr, languages=languages)  # type: ignore[arg-type]
+    if isinstance(given, Image.Image):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "image.png"
+            given.save(path)
+            read = read_image(path, languages)
+        read.source = None
+        return read
+    raise InputError(f"{type(given).__name__} is no document; pass {FORMS}.")
+
+
+def source_of(given: Any, document: Any = None) -> str | None:
+    """The file that an input or its document came from, where it came from one."""
+    if isinstance(given, str | os.PathLike):
+        return os.fspath(given)
+    found = document.get("source") if isinstance(document, Mapping) else getattr(document, "source", None)
+    return found or (given.get("source") if isinstance(given, Mapping) else getattr(given, "source", None))
+
+
+def union_box(boxes: list[list[float]]) -> list[float] | None:
+    """The smallest box around boxes; None around none."""
+    if not boxes:
+        return None
+    x0, y0, x1, y1 = zip(*boxes, strict=True)
+    return [min(x0), min(y0), max(x1), max(y1)]
+
+
+def placed(found: Any) -> dict[str, Any]:
+    """What an entity or an answer says of its place: page, box around its words on that page, words' boxes, words."""
+    here = [box for box, page in zip(found.boxes, found.page_ids, strict=False) if page == found.page]
+    return {"page": found.page, "box": union_box(here), "boxes": found.boxes, "words": found.word_ids}
