@@ -2,11 +2,11 @@
 
 import fnmatch
 
-from benchmarks import lambert, long_layoutlm, long_skimformer, pyramidion, skimformer, skimming_mask
+from benchmarks import formnet, lambert, long_layoutlm, long_skimformer, pyramidion, skimformer, skimming_mask
 from benchmarks.entry import Benchmark
 from broadsheet.tokenization.input_checks import InputError
 
-_FILES = (skimformer, long_skimformer, skimming_mask, lambert, long_layoutlm, pyramidion)
+_FILES = (skimformer, long_skimformer, skimming_mask, lambert, long_layoutlm, pyramidion, formnet)
 
 ENTRIES: dict[str, Benchmark] = {entry.name: entry for file in _FILES for entry in file.ENTRIES}
 

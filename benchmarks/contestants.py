@@ -17,6 +17,7 @@ from transformers import (
 )
 
 from benchmarks.entry import Size
+from benchmarks.formnet_contestants import FORMNETS
 from benchmarks.long_layoutlm_contestants import LONG_LAYOUTLMS
 from benchmarks.summarizers import SUMMARIZERS
 from broadsheet.modeling.configuration_lambert import LambertConfig
@@ -197,6 +198,7 @@ CONTESTANTS: dict[str, Callable[[Size], PreTrainedModel]] = {
     "roberta": roberta,
     "lambert": lambert,
     "lambert+log-buckets": lambert_with_log_buckets,
+    **FORMNETS,
     **LONG_LAYOUTLMS,
     **SUMMARIZERS,
 }
