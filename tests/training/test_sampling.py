@@ -1,7 +1,13 @@
 import json
+from types import SimpleNamespace
 
+import pytest
+from torch.utils.data import SequentialSampler
+
+from broadsheet.training.augmentation import AugmentingTrainer
 from broadsheet.training.evaluate import main as evaluate
 from broadsheet.training.finetune import main
+from broadsheet.training.masked_lm import MaskedLMTrainer
 
 
 def test_training_by_length_leaves_the_order_of_predictions(arguments, funsd, cache, tmp_path):
@@ -25,3 +31,11 @@ def test_training_by_length_leaves_the_order_of_predictions(arguments, funsd, ca
     measured = json.loads((tmp_path / "e.json").read_text())["metrics"]
     assert measured["f1"] > 0.3
     assert measured == of_the_run
+
+
+@pytest.mark.parametrize("kind", [AugmentingTrainer, MaskedLMTrainer])
+def test_trainers_evaluate_in_order(kind):
+    trainer = kind.__new__(kind)
+    trainer.args = SimpleNamespace(train_sampling_strategy="group_by_length", world_size=1)
+    assert isinstance(trainer._get_eval_sampler([3, 1, 2]), SequentialSampler)
+    assert trainer.args.train_sampling_strategy == "group_by_length"

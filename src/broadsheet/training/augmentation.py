@@ -8,6 +8,7 @@ from transformers import Trainer
 
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.training.learning_rates import set_learning_rates
+from broadsheet.training.ordered_prediction import OrderedPrediction
 
 
 def without_word(input_ids: torch.Tensor, tokenizer: Any) -> torch.Tensor:
@@ -50,7 +51,7 @@ def move_boxes(bbox: torch.Tensor, is_special: torch.Tensor, largest: int, amoun
     return torch.where(is_special[..., None], bbox, moved)
 
 
-class AugmentingTrainer(Trainer):
+class AugmentingTrainer(OrderedPrediction, Trainer):
     """
     A Trainer that changes each training batch at random before the model sees it.
 
@@ -90,14 +91,6 @@ class AugmentingTrainer(Trainer):
         if is_new and self.learning_rates:
             set_learning_rates(optimizer, self.accelerator.unwrap_model(self.model), self.learning_rates)
         return optimizer
-
-    def _get_eval_sampler(self, eval_dataset: Any) -> Any:
-        """In the order of the dataset, which predictions are merged by; `Trainer` groups them by length, too."""
-        strategy, self.args.train_sampling_strategy = self.args.train_sampling_strategy, "random"
-        try:
-            return super()._get_eval_sampler(eval_dataset)
-        finally:
-            self.args.train_sampling_strategy = strategy
 
     def training_step(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
         """As of `Trainer`, on the changed batch."""

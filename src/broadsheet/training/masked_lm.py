@@ -18,6 +18,7 @@ from transformers import (
 from broadsheet.metrics.perplexity import merged_loss, perplexity
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.masking import MaskedLMCollator
+from broadsheet.training.ordered_prediction import OrderedPrediction
 
 
 class MaskedLM:
@@ -40,7 +41,7 @@ class CountEpochs(TrainerCallback):
         self.collator.epoch = 1 + int((state.epoch or 0.0) + 1e-6)
 
 
-class MaskedLMTrainer(Trainer):
+class MaskedLMTrainer(OrderedPrediction, Trainer):
     """
     A Trainer whose loss is the mean cross-entropy of the hidden tokens of a step, and which evaluates by the token.
 
