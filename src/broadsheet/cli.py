@@ -189,6 +189,11 @@ _hand_on(
     "broadsheet.hub.command",
     "Push a saved model, processor or dataset to the Hub, with its code if asked: see `broadsheet push --help`.",
 )
+_hand_on(
+    "export",
+    "broadsheet.export.command",
+    "Write a model as ONNX, int8 ONNX or torch.export, for any length: see `broadsheet export --help`.",
+)
 convert = typer.Typer(
     help="Convert others' checkpoints: released ones of the papers, BERT, RoBERTa.", no_args_is_help=True
 )

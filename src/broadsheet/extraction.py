@@ -8,6 +8,7 @@ import torch
 from transformers import AutoModelForTokenClassification, AutoProcessor
 
 from broadsheet.documents import Document
+from broadsheet.export import ExportedEncoder, is_exported
 from broadsheet.hub.errors import hub_sentence
 from broadsheet.modeling.viterbi import WordDecoder, is_bioes
 from broadsheet.tokenization.input_checks import InputError
@@ -21,7 +22,7 @@ class FieldExtractor:
     Labels every word of a document of any length, and gathers the labels into entities.
 
     Args:
-        model: a token classification model of the family.
+        model: a token classification model of the family, or one exported.
         processor: its processor.
         max_length: tokens of a window; the tokenizer's `model_max_length` when None, or 512 where it names none.
         stride: tokens that neighbouring windows share; a quarter of `max_length` when None.
@@ -49,14 +50,17 @@ class FieldExtractor:
     @classmethod
     def from_pretrained(cls, path: str | os.PathLike[str], **kwargs: Any) -> "FieldExtractor":
         """
-        Load model and processor from a folder or a repository of the Hub.
+        Load model and processor from a folder or a repository of the Hub, or from what `broadsheet export` wrote.
 
         Raises:
             InputError: there is no model, or none that labels words.
         """
         try:
-            model = AutoModelForTokenClassification.from_pretrained(path)
+            exported = os.path.isdir(path) and is_exported(path)
+            model: Any = ExportedEncoder(str(path)) if exported else AutoModelForTokenClassification.from_pretrained(path)
             processor = AutoProcessor.from_pretrained(path)
+        except InputError:
+            raise
         except (OSError, ValueError) as error:
             sentence = None if os.path.isdir(path) else hub_sentence(error, str(path))
             raise InputError(sentence or f"The model {path} cannot be loaded: {error}") from error

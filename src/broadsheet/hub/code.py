@@ -88,8 +88,8 @@ def member_of(folder: Path) -> FamilyMember:
         model_type = read_json(folder / "config.json").get("model_type")
         if model_type not in MODELS:
             raise InputError(
-                f"{folder} holds a model of type {model_type!r}, whose code is not Broadsheet's to send along; push it "
-                f"without --with-code. The family's types are {', '.join(MODELS)}."
+                f"{folder} holds a model of type {model_type!r}, whose code is not Broadsheet's to send along; "
+                f"push it without --with-code. The family's types are {', '.join(MODELS)}."
             )
         return MODELS[model_type]
     if (folder / "processor_config.json").is_file():

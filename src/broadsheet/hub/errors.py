@@ -64,8 +64,8 @@ def _of_answer(error: BaseException, repo: str, uploading: bool) -> str | None:
         return f"{repo!r} is no name of a repository; write it as USER/NAME."
     if isinstance(error, GatedRepoError):
         return (
-            f"{repo} is gated and this token has no access; ask for it on https://huggingface.co/{repo}, then {_LOG_IN} "
-            "to that account's token."
+            f"{repo} is gated and this token has no access; ask for it on https://huggingface.co/{repo}, then "
+            f"{_LOG_IN} to that account's token."
         )
     if isinstance(error, RevisionNotFoundError):
         return f"{repo} has no such revision; name a branch, a tag or a commit that it has."

@@ -18,7 +18,7 @@ class DocumentSummarizationPipeline(DocumentPipeline):
         writer("report.pdf")
         {"summary_text": "...", "words_read": 7312, "words": 9120}
 
-    A document of more tokens than `max_length` is read from its start as far as that goes: `words_read` of its `words`.
+    A document of more tokens than `max_length` is read from its start as far as that goes, `words_read` of `words`.
 
     Args, beside those of `DocumentPipeline`, of which `stride` says nothing here:
         batch_size: documents in one pass; 8 when None.
