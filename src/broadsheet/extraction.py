@@ -57,7 +57,8 @@ class FieldExtractor:
         """
         try:
             exported = os.path.isdir(path) and is_exported(path)
-            model: Any = ExportedEncoder(str(path)) if exported else AutoModelForTokenClassification.from_pretrained(path)
+            load: Any = ExportedEncoder if exported else AutoModelForTokenClassification.from_pretrained
+            model = load(path)
             processor = AutoProcessor.from_pretrained(path)
         except InputError:
             raise

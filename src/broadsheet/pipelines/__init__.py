@@ -11,6 +11,8 @@ Pipelines of transformers for documents; importing broadsheet registers them.
     writer("report.pdf")
 """
 
+from typing import Any
+
 from transformers import (
     AutoModelForDocumentQuestionAnswering,
     AutoModelForQuestionAnswering,
@@ -31,7 +33,7 @@ __all__ = [
     "register_pipelines",
 ]
 
-PIPELINES = {
+PIPELINES: dict[str, tuple[type, Any]] = {
     "document-token-classification": (DocumentTokenClassificationPipeline, (AutoModelForTokenClassification,)),
     "document-extractive-qa": (
         DocumentQuestionAnsweringPipeline,

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from transformers.pipelines.base import Pipeline
 
@@ -69,11 +68,12 @@ class DocumentPipeline(Pipeline):
             place of its result, and the others go on.
     """
 
-    _load_processor = True
-    _load_tokenizer = False
-    _load_feature_extractor = False
-    _load_image_processor = False
-    default_input_names = None
+    model: Any
+    processor: Any
+    _load_processor: Any = True
+    _load_tokenizer: Any = False
+    _load_feature_extractor: Any = False
+    _load_image_processor: Any = False
 
     # name of the option -> its default: of `preprocess`, of `forward`, of `postprocess`.
     preparing: ClassVar[dict[str, Any]] = {
@@ -200,7 +200,7 @@ class DocumentPipeline(Pipeline):
         windows = [{name: batch[name][row] for name in inputs} for row in range(len(batch["input_ids"]))]
         return Job(document, dict(batch), windows, source=source_of(None, document))
 
-    def _forward(self, model_inputs: Any, **parameters: Any) -> dict[str, np.ndarray]:
+    def _forward(self, model_inputs: Any, **parameters: Any) -> Any:
         batch = LayoutDataCollator(self.processor)(model_inputs).to(self.device)
         outputs = self.model(**batch)
         return {name: outputs[name].float().cpu().numpy() for name in self.output_names}
