@@ -100,5 +100,8 @@ def _ranks(has: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _set_members(members: np.ndarray, near: np.ndarray, rank: np.ndarray) -> None:
-    block, row, slot = np.nonzero(near >= 0)
-    members[block, row, rank[block, near[block, row, slot]]] = True
+    """Mark the columns of `near` `[blocks, block, M]`, -1 for none, in `members` `[blocks, block, K]`."""
+    blocks, block, _ = near.shape
+    columns = np.take_along_axis(rank, near.reshape(blocks, -1), axis=1).reshape(near.shape)
+    places = columns + (np.arange(blocks * block) * members.shape[-1]).reshape(blocks, block, 1)
+    members.reshape(-1)[places[near >= 0]] = True

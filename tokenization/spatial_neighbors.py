@@ -11,6 +11,8 @@ from sklearn.neighbors import KDTree
 GRID = 1 << 20
 # Neighbours asked of the tree beyond those needed, so that few points have to ask again for the sake of ties.
 SPARE = 8
+# Up to so many pairs of points and tokens, comparing all is faster than a tree.
+FEW_PAIRS = 1 << 19
 
 
 def grid_centers(boxes: np.ndarray, width: float) -> np.ndarray:
@@ -35,6 +37,8 @@ def nearest_tokens(centers: np.ndarray, count: int) -> np.ndarray:
     # Sub-words of a word share its box: all tokens of one point have the same neighbours.
     points, place, sizes = np.unique(centers, axis=0, return_inverse=True, return_counts=True)
     place = place.reshape(-1)
+    if len(points) * len(centers) <= FEW_PAIRS:
+        return _compare_all(points, centers, count)[place]
     members = np.argsort(place, kind="stable").astype(np.int64)  # tokens, point by point, ascending within each
     starts = np.cumsum(sizes) - sizes
     found = np.full((len(points), count), -1, dtype=np.int32)
@@ -48,6 +52,20 @@ def nearest_tokens(centers: np.ndarray, count: int) -> np.ndarray:
         found[rows[done], : order.shape[1]] = order[done]
         rows, asked = rows[~done], 2 * asked
     return found[place]
+
+
+def _compare_all(points: np.ndarray, centers: np.ndarray, count: int) -> np.ndarray:
+    """Each point's nearest tokens, int32 `[points, count]`, by way of all distances."""
+    size = len(centers)
+    across, down = (points[:, None, axis] - centers[:, axis] for axis in (0, 1))
+    # One number for distance and index, so that one sort settles both.
+    keys = np.minimum(across * across + down * down, np.iinfo(np.int64).max // size - 1) * size + np.arange(size)
+    if count < size:
+        keys = np.partition(keys, count - 1, axis=1)[:, :count]
+    keys.sort(axis=1)
+    near = np.full((len(points), count), -1, dtype=np.int32)
+    near[:, : keys.shape[1]] = keys % size
+    return near
 
 
 def _order_tokens(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from broadsheet.tokenization import spatial_neighbors
 from broadsheet.tokenization.neighbor_blocks import neighbor_tables
 from broadsheet.tokenization.spatial_neighbors import GRID, grid_centers, morton_order, nearest_tokens
 
@@ -29,11 +30,14 @@ def points(kind: str, number: int) -> np.ndarray:
     return np.zeros((number, 2), dtype=np.int64)
 
 
+@pytest.mark.parametrize("by_tree", [False, True], ids=["all pairs", "tree"])
 @pytest.mark.parametrize("count", [1, 5, 40])
 @pytest.mark.parametrize("number", [1, 2, 7, 300])
 @pytest.mark.parametrize("kind", ["anywhere", "grid", "line", "two heaps", "one point"])
-def test_nearest_tokens(kind: str, number: int, count: int) -> None:
+def test_nearest_tokens(kind: str, number: int, count: int, by_tree: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By (distance, index), however many are equally far."""
+    if by_tree:
+        monkeypatch.setattr(spatial_neighbors, "FEW_PAIRS", 0)
     centers = points(kind, number)
     assert np.array_equal(nearest_tokens(centers, count), by_brute_force(centers, count))
 
