@@ -99,7 +99,8 @@ def _most_tokens(config: Any) -> int:
 def _write_onnx(model: Any, inputs: dict[str, torch.Tensor], folder: Path) -> None:
     from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter
 
-    OnnxExporter().export(model, inputs, config=OnnxConfig(dynamic=True)).save_pretrained(folder)
+    tensors: Any = inputs
+    OnnxExporter().export(model, tensors, config=OnnxConfig(dynamic=True)).save_pretrained(folder)
 
 
 def _write_torch(model: Any, inputs: dict[str, torch.Tensor], folder: Path) -> None:

@@ -200,7 +200,7 @@ class DocumentPipeline(Pipeline):
         windows = [{name: batch[name][row] for name in inputs} for row in range(len(batch["input_ids"]))]
         return Job(document, dict(batch), windows, source=source_of(None, document))
 
-    def _forward(self, model_inputs: Any, **parameters: Any) -> Any:
+    def _forward(self, model_inputs: Any, **parameters: Any) -> Any:  # type: ignore[override]
         batch = LayoutDataCollator(self.processor)(model_inputs).to(self.device)
         outputs = self.model(**batch)
         return {name: outputs[name].float().cpu().numpy() for name in self.output_names}

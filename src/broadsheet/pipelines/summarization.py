@@ -54,7 +54,7 @@ class DocumentSummarizationPipeline(DocumentPipeline):
             job.outputs["text"] = [text]
             job.done += 1
 
-    def _forward(self, model_inputs: Any, **parameters: Any) -> Any:
+    def _forward(self, model_inputs: Any, **parameters: Any) -> Any:  # type: ignore[override]
         batch = LayoutDataCollator(self.processor)(model_inputs).to(self.device)
         written = self.model.generate(
             **batch, **self._prepare_generate_kwargs(dict(parameters["generate_kwargs"] or {}))
