@@ -247,7 +247,8 @@ class _SparseAttention(torch.autograd.Function):
         inputs = ctx.saved_tensors
         query, key, value, query_numbers, key_numbers = inputs
         totals = [None if x is None else zeros_to_sum(x.transpose(1, 2).contiguous()) for x in inputs]
-        for block in table_blocks(ctx.table, *query.shape[:2], ctx.terms is not None):
+        batch, heads = query.shape[:2]
+        for block in table_blocks(ctx.table, batch, heads, ctx.terms is not None):
             q, k, v = (
                 gather_tokens(x, i) for x, i in zip(inputs, (block.queries, block.keys, block.keys), strict=False)
             )
