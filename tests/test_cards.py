@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 import transformers
 from huggingface_hub import ModelCard
+from tests.dataset_scripts.funsd_files import write_funsd
 
+from broadsheet import load_dataset
 from broadsheet.hub.card import check_card, plain_card
+from broadsheet.hub.dataset_card import dataset_card
 from broadsheet.pipelines import PIPELINES
 from broadsheet.registration import MODELS
 from broadsheet.results.quotes import QUOTE
@@ -53,6 +56,20 @@ def test_measured_numbers_are_quoted_from_records(model_type: str) -> None:
 
 def test_no_card_is_of_no_model() -> None:
     assert {path.stem for path in FOLDER.glob("*.md")} == set(MODELS)
+
+
+def test_card_of_a_dataset(tmp_path: Path) -> None:
+    write_funsd(tmp_path, train=2, test=1)
+    dataset = load_dataset("funsd", data_dir=tmp_path, cache_dir=str(tmp_path / "cache"))
+    text = dataset_card(dataset, "jane/funsd")
+    check_card(text, "card")
+    data = ModelCard(text).data
+    assert data.license == "other"
+    assert data.task_categories == ["token-classification"]
+    assert "guillaumejaume.github.io/FUNSD" in text
+    assert "non-commercial" in text
+    assert all(f"| `{column}` |" in text for column in dataset["train"].column_names)
+    assert "| train | 2 |" in text
 
 
 def test_plain_card_has_metadata() -> None:

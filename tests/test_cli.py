@@ -25,6 +25,8 @@ COMMANDS = [
     "bench",
     "reproduce",
     "results",
+    "push",
+    "export",
     "convert",
     "convert skim-attention",
 ]

@@ -9,6 +9,7 @@ from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 from broadsheet.hub.card import check_card, finished_card
 from broadsheet.hub.code import code_files, configs_with_code, member_of
 from broadsheet.hub.contents import WEIGHTS, read_contents
+from broadsheet.hub.dataset_card import dataset_card
 from broadsheet.hub.errors import hub_sentence
 from broadsheet.tokenization.input_checks import InputError
 
@@ -107,21 +108,20 @@ def _push_dataset(
     """`datasets` writes the Parquet files, and the features into the card."""
     from datasets import load_from_disk
 
-    card = folder / "README.md"
-    if card.is_file():
-        check_card(card.read_text(encoding="utf-8"), str(card))
     dataset = load_from_disk(str(folder))
+    path = folder / "README.md"
+    card = path.read_text(encoding="utf-8") if path.is_file() else dataset_card(dataset, repo)
+    check_card(card, str(path))
     try:
         url = api.create_repo(repo, repo_type="dataset", private=private, exist_ok=True).url
-        if card.is_file():
-            api.upload_file(
-                path_or_fileobj=str(card),
-                path_in_repo="README.md",
-                repo_id=repo,
-                repo_type="dataset",
-                revision=revision,
-                commit_message="Upload the card",
-            )
+        api.upload_file(
+            path_or_fileobj=card.encode(),
+            path_in_repo="README.md",
+            repo_id=repo,
+            repo_type="dataset",
+            revision=revision,
+            commit_message="Upload the card",
+        )
         dataset.push_to_hub(repo, private=private, token=token, revision=revision, commit_message=message)
     except Exception as error:
         sentence = hub_sentence(error, repo, uploading=True)
