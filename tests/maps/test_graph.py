@@ -95,7 +95,7 @@ def test_words_and_layers_that_are_not_there(pdf, model):
 )
 def test_a_model_and_one_word_belong_together(pdf, flags, capsys):
     with pytest.raises(SystemExit) as stopped:
-        main(["graph", str(pdf), *flags.split()])
+        main(["graph", str(pdf), *flags])
     assert stopped.value.code == 2
     assert "a model and one word" in " ".join(capsys.readouterr().err.split())
 
