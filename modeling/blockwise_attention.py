@@ -39,7 +39,9 @@ def make_blocks(hidden_states: torch.Tensor, mask: torch.Tensor | None, size: in
     if mask is None:
         return Blocks(size, None, BlockTable(places, places))
     keys = mask.reshape(-1, 1, 1, size)
-    table = BlockTable(places, places.expand(mask.shape[0], -1, -1).masked_fill(~mask.view(mask.shape[0], -1, size), -1))
+    table = BlockTable(
+        places, places.expand(mask.shape[0], -1, -1).masked_fill(~mask.view(mask.shape[0], -1, size), -1)
+    )
     # A softmax needs something to be over.
     return Blocks(size, keys | ~keys.any(-1, keepdim=True), table)
 
