@@ -55,4 +55,5 @@ def _bars(axes: Axes, benchmark: Benchmark, measured: dict[str, dict[str, Any]],
             axes.plot([place - 0.32, place + 0.32], [products] * 2, color="black", linewidth=1.2)
     if quantity == "time" and benchmark.products:
         axes.set_xlabel("black line: the matrix products alone")
-    axes.set_xticks(range(len(benchmark.contestants)), benchmark.contestants, fontsize=8)
+    names = [name.replace("+", "\n+ ") for name in benchmark.contestants]  # in one line they would overlap
+    axes.set_xticks(range(len(names)), names, fontsize=8)
