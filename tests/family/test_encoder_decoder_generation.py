@@ -39,6 +39,7 @@ from transformers import (
 from broadsheet.registration import MODELS
 from broadsheet.tokenization.collation import LayoutDataCollator
 from broadsheet.tokenization.processing_pyramidion import PyramidionProcessor
+from broadsheet.training.runs import leave_process_group
 
 
 def written(model: Any, batch: dict[str, torch.Tensor], **kwargs: Any) -> list[list[int]]:
@@ -360,3 +361,4 @@ if __name__ == "__main__":
         assert torch.distributed.get_world_size() == 2
         if torch.distributed.get_rank() == 0:
             torch.save({"losses": seen, "weights": trained.state_dict()}, Path(sys.argv[1]) / f"{own_head}.pt")
+    leave_process_group()

@@ -8,6 +8,8 @@ import torch
 from tests.family.spec import MODEL, Batch, Case
 from transformers import Trainer, TrainingArguments
 
+from broadsheet.training.runs import leave_process_group
+
 
 class Documents(torch.utils.data.Dataset):
     """Documents with labels, as many labelled tokens in each as it pleases."""
@@ -86,3 +88,4 @@ def main(model_type: str, folder: str) -> None:
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    leave_process_group()

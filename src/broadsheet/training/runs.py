@@ -32,11 +32,19 @@ def exit_with_sentence(main: Callable[_Parameters, _Result]) -> Callable[_Parame
     @functools.wraps(main)
     def wrapped(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         try:
-            return main(*args, **kwargs)
+            result = main(*args, **kwargs)
         except InputError as error:
             raise SystemExit(f"Error: {error}") from None
+        leave_process_group()
+        return result
 
     return wrapped
+
+
+def leave_process_group() -> None:
+    """End what connects the processes of a launcher; left to the interpreter's end, gloo's threads may abort it."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def start_logging() -> None:
