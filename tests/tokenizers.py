@@ -7,11 +7,14 @@ Tiny fast tokenizers for tests: trained in memory on a few sentences, in the thr
 Training happens once per process and kind; every call returns a tokenizer of its own, so a test may change it.
 """
 
+import json
 from functools import cache
 from typing import Any
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
+
+from broadsheet.training.tokenizer import train_tokenizer
 
 KINDS = ("wordpiece", "bpe", "unigram")
 
@@ -63,8 +66,9 @@ def _trained(kind: str, vocab_size: int) -> tuple[str, dict[str, str], tuple[str
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         backend.decoder = decoders.WordPiece()
         specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-        trainer: Any = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=specials, show_progress=False)
-        backend.train_from_iterator(SENTENCES, trainer)
+        # The trainer's own vocabulary differs from run to run; this one does not.
+        trained = train_tokenizer(SENTENCES, "wordpiece", vocab_size, min_frequency=0, show_progress=False)
+        backend.model = models.WordPiece(trained.get_vocab(), unk_token="[UNK]")
         ids = {token: backend.token_to_id(token) for token in specials}
         backend.post_processor = processors.BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
         names = ["pad_token", "unk_token", "cls_token", "sep_token", "mask_token"]
@@ -74,7 +78,7 @@ def _trained(kind: str, vocab_size: int) -> tuple[str, dict[str, str], tuple[str
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         backend.decoder = decoders.ByteLevel()
         specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-        trainer = trainers.BpeTrainer(
+        trainer: Any = trainers.BpeTrainer(
             vocab_size=vocab_size,
             special_tokens=specials,
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
@@ -98,6 +102,11 @@ def _trained(kind: str, vocab_size: int) -> tuple[str, dict[str, str], tuple[str
             vocab_size=vocab_size, special_tokens=specials, unk_token="<unk>", show_progress=False
         )
         backend.train_from_iterator(SENTENCES, trainer)
+        # Training adds up in an order of its own each time: equal pieces, other last digits, other numbers.
+        pieces = json.loads(backend.to_str())["model"]["vocab"]
+        first, rest = pieces[: len(specials)], pieces[len(specials) :]
+        rest = sorted(((piece, round(score, 2)) for piece, score in rest), key=lambda entry: (-entry[1], entry[0]))
+        backend.model = models.Unigram([*map(tuple, first), *rest], unk_id=backend.token_to_id("<unk>"))
         backend.post_processor = processors.TemplateProcessing(
             single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", backend.token_to_id("</s>"))]
         )
