@@ -18,7 +18,7 @@ settings.load_profile("broadsheet")
 def _seed() -> None:
     number = int(SEED or 0)
     random.seed(number)
-    np.random.seed(number)
+    np.random.seed(number)  # noqa: NPY002 - libraries draw from it
     torch.manual_seed(number)
 
 
