@@ -12,7 +12,8 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from .attention_blocks import RowBlock, drop_probabilities, row_blocks, score_gradient, zeros_to_sum
+from .attention_blocks import RowBlock, add_products, drop_probabilities, row_blocks, score_gradient, zeros_to_sum
+from .matrix_products import multiply
 
 
 class BiasGradient:
@@ -36,9 +37,9 @@ class BiasGradient:
         if self._sum is None:
             self._sum = torch.zeros_like(like)
         if like.shape[0] == 1:
-            self._sum[:, :, block.rows] += scores.sum(0, keepdim=True)
+            self._sum[:, block.heads, block.rows] += scores.sum(0, keepdim=True)
         else:
-            self._sum[block.documents, :, block.rows] += scores
+            block.of(self._sum).add_(scores)
 
     def take(self, count: int) -> torch.Tensor | None:
         """The sum of the `count` layers of this pass, given away."""
@@ -112,7 +113,10 @@ def biased_probabilities(
     query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor, mask: torch.Tensor | None, scaling: float
 ) -> torch.Tensor:
     """The plain form of the probabilities: `[batch, heads, queries, keys]`, bias and mask broadcastable to it."""
-    scores = query @ key.transpose(-1, -2) * scaling
+    return _softmax(query @ key.transpose(-1, -2) * scaling, bias, mask)
+
+
+def _softmax(scores: torch.Tensor, bias: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) + bias
     if mask is not None:
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
@@ -157,43 +161,34 @@ class _BiasedAttention(torch.autograd.Function):
         for block in row_blocks(query):
             clean = _block(ctx, query, key, bias, mask, block)
             dropped = drop_probabilities(clean, dropout, seed, block.number).to(value.dtype)
-            output[block.documents, :, block.rows] = dropped @ value[block.documents]
+            block.of(output).copy_(multiply(dropped, block.keys(value)))
         return output
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:  # type: ignore[override]
         query, key, value, bias, mask = ctx.saved_tensors
-        query_gradient = torch.empty_like(query)
-        key_gradient, value_gradient = zeros_to_sum(key), zeros_to_sum(value)
+        query_gradient, key_gradient, value_gradient = zeros_to_sum(query), zeros_to_sum(key), zeros_to_sum(value)
         if ctx.gradient is not None:
             ctx.gradient.begin(ctx.layer)
         for block in row_blocks(query):
-            documents, rows, number = block
             clean = _block(ctx, query, key, bias, mask, block)
-            dropped = drop_probabilities(clean, ctx.dropout, ctx.seed, number)
-            output_gradient = gradient[documents, :, rows]
-            value_gradient[documents] += dropped.to(value.dtype).transpose(-1, -2) @ output_gradient
-            scores = score_gradient(clean, dropped, output_gradient @ value[documents].transpose(-1, -2))
+            dropped = drop_probabilities(clean, ctx.dropout, ctx.seed, block.number)
+            output_gradient = block.of(gradient)
+            block.keys(value_gradient).add_(multiply(dropped.to(value.dtype).transpose(-1, -2), output_gradient))
+            probability_gradient = multiply(output_gradient, block.keys(value).transpose(-1, -2))
+            scores = score_gradient(clean, dropped, probability_gradient)
             if ctx.gradient is not None:
                 ctx.gradient.add(block, scores, bias)
-            scores = scores.to(query.dtype).mul_(ctx.scaling)
-            query_gradient[documents, :, rows] = scores @ key[documents]
-            key_gradient[documents] += scores.transpose(-1, -2) @ query[documents, :, rows]
+            add_products(block, scores.to(query.dtype), query, key, ctx.scaling, query_gradient, key_gradient)
         link = None if ctx.gradient is None else torch.ones(())  # these are counted
-        gradients = query_gradient, key_gradient.to(key.dtype), value_gradient.to(value.dtype)
+        gradients = query_gradient.to(query.dtype), key_gradient.to(key.dtype), value_gradient.to(value.dtype)
         return *gradients, None, link, None, None, None, None, None
 
 
 def _block(
     ctx: Any, query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor, mask: torch.Tensor | None, block: RowBlock
 ) -> torch.Tensor:
-    documents, rows, _ = block
-    shared = bias.shape[0] == 1
-    return biased_probabilities(
-        query[documents, :, rows],
-        key[documents],
-        bias[:, :, rows] if shared else bias[documents, :, rows],
-        None if mask is None else mask[documents],
-        ctx.scaling,
-    )
+    of_block = bias[:, block.heads, block.rows] if bias.shape[0] == 1 else block.of(bias)
+    scores = multiply(block.of(query) * ctx.scaling, block.keys(key).transpose(-1, -2))
+    return _softmax(scores, of_block, None if mask is None else mask[block.documents])

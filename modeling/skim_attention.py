@@ -6,7 +6,8 @@ Three exact forms of softmax(q k^T / sqrt(d)) v, in which q, k, the mask and the
 - plain: probabilities `[batch, heads, length, length]` under autograd; the paper's formula, line by line.
 - kept: the same probabilities, made block by block. What the layers send back for them is not summed layer after
   layer in `[batch, heads, length, length]`: each layer leaves its output gradient and its values, and one product of
-  these, concatenated over the layers, gives the gradient of the probabilities, block by block.
+  these, concatenated over the layers, gives the gradient of the probabilities, block by block. Long inputs without
+  dropout do so for every few layers, on the way, so that little is left at a time.
 - recomputed: nothing of size length x length is kept. Each layer computes its blocks again from q and k; without
   dropout, or in inference, inside the fused kernel of torch; with dropout, the blocks draw it from one seed.
 
@@ -19,7 +20,16 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from .attention_blocks import LayerGradients, RowBlock, drop_probabilities, row_blocks, score_gradient, zeros_to_sum
+from .attention_blocks import (
+    LayerGradients,
+    LeftPair,
+    RowBlock,
+    add_products,
+    drop_probabilities,
+    row_blocks,
+    score_gradient,
+    zeros_to_sum,
+)
 from .encoder_layer import merge_heads, split_heads
 from .layout_embeddings import is_traced
 from .matrix_products import Linear, multiply
@@ -32,7 +42,8 @@ class SkimPattern(NamedTuple):
     probabilities: torch.Tensor | None = None  # [batch, heads, length, length], after dropout
     link: torch.Tensor | None = None  # scalar that ties the layers to the kept probabilities in the graph
     returned: LayerGradients | None = None
-    query: torch.Tensor | None = None  # [batch, heads, length, skim_head_size]
+    # [batch, heads, length, skim_head_size]; beside kept probabilities where the layers settle on the way
+    query: torch.Tensor | None = None
     key: torch.Tensor | None = None
     mask: torch.Tensor | None = None  # bool [batch, 1, 1, length]
     dropout: float = 0.0
@@ -50,6 +61,11 @@ class SkimAttention(nn.Module):
         dropout: dropout of the probabilities, drawn once for all layers.
         recompute_length: inputs longer than this keep no probabilities.
     """
+
+    # Without dropout, layers over inputs longer than this settle on the way, so many together: beyond it, what they
+    # leave weighs more than the time that this takes.
+    settle_length = 1024
+    settle_every = 3
 
     def __init__(self, layout_size: int, num_heads: int, head_size: int, dropout: float, recompute_length: int):
         super().__init__()
@@ -84,9 +100,11 @@ class SkimAttention(nn.Module):
         seed = draw_seed() if dropout else 0
         if layout.shape[1] > self.recompute_length and not keep:
             return SkimPattern(query=query, key=key, mask=mask, dropout=dropout, seed=seed)
-        returned = LayerGradients()
+        returned = LayerGradients(self.settle_every)
         probabilities, link = _KeptProbabilities.apply(query, key, mask, dropout, seed, returned)
-        return SkimPattern(probabilities, link, returned)
+        if dropout or layout.shape[1] <= self.settle_length:
+            return SkimPattern(probabilities, link, returned)
+        return SkimPattern(probabilities, link, returned, query.detach(), key.detach())
 
 
 class SkimValues(nn.Module):
@@ -124,15 +142,17 @@ def _softmax(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
 
 def read_pattern(pattern: SkimPattern, value: torch.Tensor) -> torch.Tensor:
     """A v of Eq. 4: value `[batch, heads, length, head_size]` -> the same shape."""
-    if pattern.query is not None and pattern.key is not None:
+    if pattern.probabilities is None:
+        assert pattern.query is not None
+        assert pattern.key is not None
         if pattern.dropout:
             arguments = (pattern.query, pattern.key, value, pattern.mask, pattern.dropout, pattern.seed)
             return _RecomputedAttention.apply(*arguments)
         return _fused_attention(pattern.query, pattern.key, value, pattern.mask)
-    assert pattern.probabilities is not None
     if pattern.returned is None:
         return pattern.probabilities @ value
-    return _ReadKept.apply(pattern.probabilities.detach(), pattern.link, value, pattern.returned)
+    kept = pattern.probabilities.detach()
+    return _ReadKept.apply(kept, pattern.link, value, pattern.returned, pattern.query, pattern.key)
 
 
 def _fused_attention(
@@ -165,7 +185,7 @@ class _KeptProbabilities(torch.autograd.Function):
         probabilities = query.new_empty(*query.shape[:3], query.shape[2])
         for block in row_blocks(query):
             clean = _clean_block(query, key, mask, block)
-            probabilities[block.documents, :, block.rows] = drop_probabilities(clean, dropout, seed, block.number)
+            block.of(probabilities).copy_(drop_probabilities(clean, dropout, seed, block.number))
         # Not the probabilities: when this backward pass comes, the layers are done with them and their memory is free.
         ctx.save_for_backward(query, key, mask)
         ctx.dropout, ctx.seed, ctx.returned = dropout, seed, returned
@@ -176,41 +196,44 @@ class _KeptProbabilities(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, direct: torch.Tensor | None, link: torch.Tensor | None) -> tuple:  # type: ignore[override]
         query, key, mask = ctx.saved_tensors
-        scale = query.shape[-1] ** -0.5
-        returned = ctx.returned.take(link)
-        if direct is None and not returned:
+        pairs, settled = ctx.returned.take(link)
+        if direct is None and not pairs and not settled:
             return None, None, None, None, None, None
-        query_gradient, key_gradient = torch.empty_like(query), zeros_to_sum(key)
-        gathered = _GatheredGradient(direct, returned)
-        for block in row_blocks(query):
-            documents, rows, number = block
-            clean = _clean_block(query, key, mask, block)
-            dropped = drop_probabilities(clean, ctx.dropout, ctx.seed, number)
-            gradient = gathered.of(block)
-            scores = score_gradient(clean, dropped, gradient).to(query.dtype).mul_(scale)
-            query_gradient[documents, :, rows] = multiply(scores, key[documents])
-            key_gradient[documents] += multiply(scores.transpose(-1, -2), query[documents, :, rows])
-        return query_gradient, key_gradient.to(key.dtype), None, None, None, None
+        gradients = _PatternGradients(query, key, direct, pairs)
+        if direct is not None or pairs:
+            for block in row_blocks(query):
+                clean = _clean_block(query, key, mask, block)
+                gradients.add(block, clean, drop_probabilities(clean, ctx.dropout, ctx.seed, block.number))
+        query_gradient, key_gradient = gradients.sums
+        for of_query, of_key in settled:
+            query_gradient += of_query
+            key_gradient += of_key
+        return query_gradient.to(query.dtype), key_gradient.to(key.dtype), None, None, None, None
 
 
-class _GatheredGradient:
-    """Blocks of dA: what the layers left, sum of dO v^T as one product, and what came for A itself."""
+class _PatternGradients:
+    """
+    Gradients of query and key, block by block: from what the layers left, sum of dO v^T as one product, and from what
+    came for A itself.
+    """
 
-    def __init__(self, direct: torch.Tensor | None, returned: list[tuple[torch.Tensor, torch.Tensor]]):
-        self._direct, self._returned = direct, returned
-        self._documents, self._values = slice(0, 0), torch.empty(0)
+    def __init__(self, query: torch.Tensor, key: torch.Tensor, direct: torch.Tensor | None, pairs: list[LeftPair]):
+        self.sums = zeros_to_sum(query), zeros_to_sum(key)
+        self._query, self._key, self._direct, self._pairs = query, key, direct, pairs
 
-    def of(self, block: RowBlock) -> torch.Tensor:
-        """`[documents, heads, rows, length]`."""
-        documents, rows, _ = block
-        if not self._returned:
+    def add(self, block: RowBlock, clean: torch.Tensor, dropped: torch.Tensor) -> None:
+        """The block's probabilities before and after dropout, `[documents, heads, rows, length]`."""
+        scores = score_gradient(clean, dropped, self._probability_gradient(block)).to(self._query.dtype)
+        add_products(block, scores, self._query, self._key, self._query.shape[-1] ** -0.5, *self.sums)
+
+    def _probability_gradient(self, block: RowBlock) -> torch.Tensor:
+        if not self._pairs:
             assert self._direct is not None
-            return self._direct[documents, :, rows]
-        if documents != self._documents:  # all blocks of a document share its values
-            self._documents, self._values = documents, torch.cat([value[documents] for _, value in self._returned], -1)
-        outputs = torch.cat([output[documents, :, rows] for output, _ in self._returned], -1)
-        gradient = multiply(outputs, self._values.transpose(-1, -2))
-        return gradient if self._direct is None else gradient.add_(self._direct[documents, :, rows])
+            return block.of(self._direct)
+        outputs = torch.cat([block.of(output) for output, _ in self._pairs], -1)
+        values = torch.cat([block.keys(value) for _, value in self._pairs], -1)
+        gradient = multiply(outputs, values.transpose(-1, -2))
+        return gradient if self._direct is None else gradient.add_(block.of(self._direct))
 
 
 class _ReadKept(torch.autograd.Function):
@@ -223,20 +246,29 @@ class _ReadKept(torch.autograd.Function):
         link: torch.Tensor,
         value: torch.Tensor,
         returned: LayerGradients,
+        query: torch.Tensor | None,
+        key: torch.Tensor | None,
     ) -> torch.Tensor:
         value = value.to(probabilities.dtype)
-        ctx.save_for_backward(probabilities, value)
+        ctx.save_for_backward(probabilities, value, query, key)
         ctx.returned, ctx.one = returned, link.new_ones(())
         return multiply(probabilities, value)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:  # type: ignore[override]
-        probabilities, value = ctx.saved_tensors
+        probabilities, value, query, key = ctx.saved_tensors
+
+        def settle(pairs: list[LeftPair]) -> LeftPair:
+            gradients = _PatternGradients(query, key, None, pairs)
+            for block in row_blocks(query):
+                gradients.add(block, block.of(probabilities), block.of(probabilities))
+            return gradients.sums
+
         if ctx.needs_input_grad[1]:
-            ctx.returned.leave(gradient, value)
+            ctx.returned.leave(gradient, value, None if query is None else settle)
         value_gradient = multiply(probabilities.transpose(-1, -2), gradient) if ctx.needs_input_grad[2] else None
-        return None, ctx.one if ctx.needs_input_grad[1] else None, value_gradient, None
+        return None, ctx.one if ctx.needs_input_grad[1] else None, value_gradient, None, None, None
 
 
 class _RecomputedAttention(torch.autograd.Function):
@@ -256,7 +288,7 @@ class _RecomputedAttention(torch.autograd.Function):
         output = value.new_empty(value.shape)
         for block in row_blocks(query):
             dropped = drop_probabilities(_clean_block(query, key, mask, block), dropout, seed, block.number)
-            output[block.documents, :, block.rows] = multiply(dropped, value[block.documents])
+            block.of(output).copy_(multiply(dropped, block.keys(value)))
         ctx.save_for_backward(query, key, value, mask)
         ctx.dropout, ctx.seed = dropout, seed
         return output
@@ -267,21 +299,19 @@ class _RecomputedAttention(torch.autograd.Function):
         query, key, value, mask = ctx.saved_tensors
         gradient = gradient.contiguous()
         scale = query.shape[-1] ** -0.5
-        query_gradient, key_gradient = torch.empty_like(query), zeros_to_sum(key)
-        value_gradient = zeros_to_sum(value)
+        query_gradient, key_gradient, value_gradient = zeros_to_sum(query), zeros_to_sum(key), zeros_to_sum(value)
         for block in row_blocks(query):
-            documents, rows, number = block
             clean = _clean_block(query, key, mask, block)
-            dropped = drop_probabilities(clean, ctx.dropout, ctx.seed, number)
-            value_gradient[documents] += multiply(dropped.transpose(-1, -2), gradient[documents, :, rows])
-            probability_gradient = multiply(gradient[documents, :, rows], value[documents].transpose(-1, -2))
-            scores = score_gradient(clean, dropped, probability_gradient).to(query.dtype).mul_(scale)
-            query_gradient[documents, :, rows] = multiply(scores, key[documents])
-            key_gradient[documents] += multiply(scores.transpose(-1, -2), query[documents, :, rows])
-        return query_gradient, key_gradient.to(key.dtype), value_gradient.to(value.dtype), None, None, None
+            dropped = drop_probabilities(clean, ctx.dropout, ctx.seed, block.number)
+            block.keys(value_gradient).add_(multiply(dropped.transpose(-1, -2), block.of(gradient)))
+            probability_gradient = multiply(block.of(gradient), block.keys(value).transpose(-1, -2))
+            scores = score_gradient(clean, dropped, probability_gradient).to(query.dtype)
+            add_products(block, scores, query, key, scale, query_gradient, key_gradient)
+        gradients = query_gradient.to(query.dtype), key_gradient.to(key.dtype), value_gradient.to(value.dtype)
+        return *gradients, None, None, None
 
 
 def _clean_block(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, block: RowBlock) -> torch.Tensor:
     mask = None if mask is None else mask[block.documents]
-    scaled = query[block.documents, :, block.rows] * query.shape[-1] ** -0.5
-    return _softmax(multiply(scaled, key[block.documents].transpose(-1, -2)), mask)
+    scaled = block.of(query) * query.shape[-1] ** -0.5
+    return _softmax(multiply(scaled, block.keys(key).transpose(-1, -2)), mask)

@@ -1,4 +1,4 @@
-"""Inputs for the tests of skim-attention: a module in one of the three forms, and layers that read its pattern."""
+"""Inputs for the tests of skim-attention: a module in one of its forms, and layers that read its pattern."""
 
 from dataclasses import dataclass, field
 
@@ -6,7 +6,7 @@ import torch
 
 from broadsheet.modeling.skim_attention import SkimAttention, SkimPattern, read_pattern
 
-FORMS = ("plain", "kept", "recomputed")
+FORMS = ("plain", "kept", "settled", "recomputed")
 LAYOUT, HEADS, HEAD_SIZE, VALUE_SIZE = 6, 2, 5, 3
 
 
@@ -15,6 +15,8 @@ def attention(form: str, dropout: float = 0.0) -> SkimAttention:
     torch.manual_seed(7)
     recompute_length = 0 if form == "recomputed" else 1 << 20
     module = SkimAttention(LAYOUT, HEADS, HEAD_SIZE, dropout, recompute_length).double()
+    if form == "settled":  # kept, and two of the five layers settle together, twice
+        module.settle_length, module.settle_every = 0, 2
     for parameter in module.parameters():
         torch.nn.init.normal_(parameter)
     return module
@@ -33,9 +35,9 @@ def key_mask(batch: int, length: int) -> torch.Tensor:
 
 
 def read_layers(pattern: SkimPattern, values: torch.Tensor, layers: list[torch.Tensor] | None = None) -> torch.Tensor:
-    """Three layers, each reading what the layer before it made."""
-    for index in range(3):
-        values = read_pattern(pattern, torch.tanh(values * (index + 1)).to(values.dtype)) + values
+    """Five layers, each reading what the layer before it made."""
+    for index in range(5):
+        values = read_pattern(pattern, torch.tanh(values / (index + 1)).to(values.dtype)) + values
         if layers is not None:
             layers.append(values)
     return values
@@ -67,7 +69,7 @@ def reading(
     dtype: torch.dtype = torch.float64,
     wants: str = "all",
 ) -> Reading:
-    """A forward pass through three layers; `wants` names what needs a gradient: all, layout, values or parameters."""
+    """A forward pass through five layers; `wants` names what needs a gradient: all, layout, values or parameters."""
     module = (attention(form) if module is None else module).to(dtype)
     layout = layout.detach().to(dtype).requires_grad_(wants in ("all", "layout"))
     module.requires_grad_(wants in ("all", "parameters"))

@@ -113,8 +113,8 @@ def test_two_layers_with_one_bias_equal_the_plain_form(length, shared_by_documen
         if rate:
             keep = torch.zeros_like(probabilities)
             for block in attention_blocks.row_blocks(query):
-                shape = probabilities[block.documents, :, block.rows].shape
-                keep[block.documents, :, block.rows] = keep_mask(tuple(shape), rate, seed + block.number).double()
+                shape = block.of(probabilities).shape
+                block.of(keep).copy_(keep_mask(tuple(shape), rate, seed + block.number))
             probabilities = probabilities * keep * keep_scale(rate)
         plain = plain + probabilities @ value
     torch.testing.assert_close(fast, plain, rtol=1e-12, atol=1e-12)

@@ -1,4 +1,4 @@
-"""The three forms of skim-attention are one: values, gradients, masks. Dropout is in test_skim_dropout.py."""
+"""The forms of skim-attention are one: values, gradients, masks. Dropout is in test_skim_dropout.py."""
 
 from collections.abc import Callable
 
@@ -186,7 +186,7 @@ def test_wrapped_layers(form: str) -> None:
         module, inputs = attention(each), layout(2, 9)
         values = torch.randn(2, HEADS, 9, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
         pattern = module(inputs, key_mask(2, 9), plain=each == "plain")
-        for _ in range(3):
+        for _ in range(5):
             arguments = list(pattern)
             if rebuild:
                 arguments = tree_map(lambda leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf, arguments)

@@ -24,7 +24,7 @@ def kept_elements(batch: int, length: int) -> torch.Tensor:
     """What the blocks' seeds keep, `[batch, heads, length, length]`, times the scale."""
     kept = torch.full((batch, HEADS, length, length), torch.nan, dtype=torch.float64)
     for block in attention_blocks.row_blocks(torch.empty(batch, HEADS, length, 5)):
-        part = kept[block.documents, :, block.rows]
+        part = block.of(kept)
         part.copy_(keep_mask(tuple(part.shape), RATE, SEED + block.number))
     return kept * keep_scale(RATE)
 
