@@ -190,7 +190,7 @@ class _KeptBlocks(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, _direct: torch.Tensor | None, link: torch.Tensor | None) -> tuple:  # type: ignore[override]
         query, key, probabilities = ctx.saved_tensors
-        returned = ctx.returned.take(link)
+        returned, _ = ctx.returned.take(link)
         if not returned:
             return None, None, None, None, None, None
         outputs = torch.cat([output for output, _ in returned], -1)
