@@ -20,9 +20,6 @@ from .tracing import is_traced
 
 Peak = Literal["power", "exponential"]
 
-# Numbers of gathered embeddings that the backward pass works on at once: what a core's cache holds.
-CHUNK = 1 << 18
-
 
 def padded_length(length: int, k: int) -> int:
     """The smallest k * 2^m that `length` entries fit into: what a tournament down to k is played with."""
@@ -259,9 +256,10 @@ class _Tournament(torch.autograd.Function):
         rows = leaves + torch.arange(batch, device=leaves.device).view(-1, 1, 1) * length
         if real is not None:
             # Padding is never read: in its place stands the strongest leaf, with weight 0.
-            strongest = torch.where(real[..., :1], rows[..., :1], 0)
-            rows = torch.where(real, rows, strongest)
+            rows = torch.where(real, rows, torch.where(real[..., :1], rows[..., :1], 0))
         values, present = scores.flatten()[rows], real
+        if real is not None:
+            values = values.masked_fill(~real, 0.0)
         rounds: list[tuple[torch.Tensor, ...]] = []
         while values.shape[-1] > 1:
             pair = values.unflatten(-1, (-1, 2))
@@ -276,23 +274,24 @@ class _Tournament(torch.autograd.Function):
             rounds.append((one, other, *strengths, won, lost))
             values = won * one + lost * other
         weights = _weights(rounds, values)
+        own = weights[0] if real is None else weights[0].masked_fill(~real, 0.0)
         bags = nn.functional.embedding_bag(
             rows.flatten(0, 1),
             embeddings.reshape(batch * length, size),
             mode="sum",
-            per_sample_weights=weights[0].flatten(0, 1),
+            per_sample_weights=own.flatten(0, 1),
         )
-        ctx.save_for_backward(embeddings, rows, *(each for level in rounds for each in level))
-        ctx.padded, ctx.peak, ctx.base = real is not None, peak, base
+        ctx.save_for_backward(embeddings, rows, real, *(each for level in rounds for each in level))
+        ctx.peak, ctx.base = peak, base
         return bags.view(batch, -1, size), values.squeeze(-1)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor, score_gradient: torch.Tensor) -> tuple:  # type: ignore[override]
-        embeddings, rows, *saved = ctx.saved_tensors
+        embeddings, rows, real, *saved = ctx.saved_tensors
         rounds = [tuple(saved[start : start + 6]) for start in range(0, len(saved), 6)]
         weights = _weights(rounds, score_gradient.unsqueeze(-1))
-        to_embeddings, products = _leaf_gradients(gradient, embeddings, rows, weights[0], ctx.padded)
+        to_embeddings, products = _leaf_gradients(gradient, embeddings, rows, weights[0], real)
         # What each entry of a round is worth: its product with the gradient of the survivor that it goes into.
         worth = [products]
         for *_, won, lost in rounds:
@@ -309,7 +308,7 @@ class _Tournament(torch.autograd.Function):
             if ctx.peak == "power":
                 up, down = up * stronger * slope, down * weaker * slope
             to_values = torch.stack([up + to_values * won, to_values * lost - down], -1).flatten(-2)
-        to_scores = _scatter(to_values.flatten(), rows.flatten(), embeddings.shape[:2].numel(), ctx.padded)
+        to_scores = _to_entries(to_values, rows, real, embeddings.shape[:2].numel())
         return to_embeddings, to_scores.view(embeddings.shape[:2]), None, None, None, None
 
 
@@ -322,28 +321,34 @@ def _weights(rounds: list[tuple[torch.Tensor, ...]], like: torch.Tensor) -> list
 
 
 def _leaf_gradients(
-    gradient: torch.Tensor, embeddings: torch.Tensor, rows: torch.Tensor, weights: torch.Tensor, padded: bool
+    gradient: torch.Tensor,
+    embeddings: torch.Tensor,
+    rows: torch.Tensor,
+    weights: torch.Tensor,
+    real: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The embeddings' gradient, and each leaf's product with its survivor's gradient `[batch, k, leaves]`."""
-    size, leaves = embeddings.shape[-1], rows.shape[-1]
-    source, gradient = embeddings.reshape(-1, size), gradient.reshape(-1, size)
-    # Without padding every entry is a leaf once.
-    total = torch.zeros_like(source) if padded else torch.empty_like(source)
-    index, weight, products = rows.view(-1, leaves), weights.view(-1, leaves), torch.empty_like(weights)
-    step = max(1, CHUNK // (leaves * size))
-    for start in range(0, len(gradient), step):
-        part = slice(start, start + step)
-        own = gradient[part].unsqueeze(1)
-        gathered = source.index_select(0, index[part].flatten()).view(-1, leaves, size)
-        torch.sum(gathered.mul_(own), -1, out=products.view(-1, leaves)[part])
-        spread = torch.mul(weight[part].unsqueeze(-1), own, out=gathered).view(-1, size)
-        (total.index_add_ if padded else total.index_copy_)(0, index[part].flatten(), spread)
-    return total.view_as(embeddings), products
+    batch, length, size = embeddings.shape
+    survivors = torch.arange(rows.shape[:2].numel(), device=rows.device).view(batch, -1, 1).expand_as(rows)
+    survivor = _to_entries(survivors, rows, real, batch * length)
+    weight = _to_entries(weights, rows, real, batch * length).requires_grad_()
+    # Entry i gets weight[i] times the gradient of its survivor, a bag of one, in one pass over memory; and the
+    # derivative of that by weight[i], in the direction of the embeddings, is the product of the two, in another.
+    with torch.enable_grad():
+        total = nn.functional.embedding_bag(
+            survivor.unsqueeze(-1), gradient.reshape(-1, size), mode="sum", per_sample_weights=weight.unsqueeze(-1)
+        )
+    (products,) = torch.autograd.grad(total, weight, embeddings.reshape(-1, size))
+    return total.detach().view_as(embeddings), products[rows]
 
 
-def _scatter(values: torch.Tensor, index: torch.Tensor, length: int, padded: bool) -> torch.Tensor:
-    total = values.new_zeros(length)
-    return total.index_add_(0, index, values) if padded else total.index_copy_(0, index, values)
+def _to_entries(values: torch.Tensor, rows: torch.Tensor, real: torch.Tensor | None, entries: int) -> torch.Tensor:
+    """From the leaves to the entries `[entries]`; 0 for padding. An entry is a leaf once."""
+    if real is None:
+        return values.new_empty(entries).index_copy_(0, rows.flatten(), values.flatten())
+    # One place more, for what stands in padding's place.
+    index = torch.where(real, rows, entries).flatten()
+    return values.new_zeros(entries + 1).index_copy_(0, index, values.flatten())[:-1]
 
 
 __all__ = ["padded_length", "plain_successive_halving", "successive_halving_topk", "tournament"]

@@ -125,6 +125,21 @@ def test_padding_is_never_read():
         assert torch.equal(one, other)
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_padding_among_the_survivors_is_empty(form):
+    """What stands behind the real survivors is 0 and passes no gradient on, even where a loss takes it along."""
+    embeddings, scores = entries(2, 20, 4)
+    mask = torch.arange(20) < torch.tensor([[5], [0]])
+    vectors, values = embeddings.requires_grad_(), scores.requires_grad_()
+    chosen, survivors = form(vectors, values, 8, mask)
+    assert not chosen[0, 5:].any()
+    assert not chosen[1].any()
+    (chosen.sum() + survivors.sum()).backward()
+    expected = mask.double()
+    assert torch.equal(values.grad, expected)
+    assert torch.equal(vectors.grad, expected.unsqueeze(-1).expand_as(vectors))
+
+
 @pytest.mark.parametrize("preserve_order", [True, False], ids=["in order", "as played"])
 @pytest.mark.parametrize("form", FORMS)
 def test_few_entries_pass_as_they_are(form, preserve_order):
