@@ -3,8 +3,8 @@ ETC's global-local attention (Ainslie et al., 2020; FormNet, section 3.1): token
 to the global tokens, global tokens to all, with the same projections.
 
 The global tokens stand after the tokens. Pairs of tokens may have additive terms (`RichAttention`,
-`RelativePositions`), pairs with a global token have none. Three forms: plain (dense, masked), fast (the one sparse
-attention), and by blocks in plain operations, for compilers.
+`RelativePositions`), pairs with a global token have none. Four forms: plain (dense, masked), fast (the one sparse
+attention), by blocks in plain operations, for compilers, and FlexAttention's, for inference on CUDA.
 """
 
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from .encoder_layer import merge_heads, split_heads
+from .flex_etc import etc_block_mask, flex_etc_attention
 from .matrix_products import Linear
 from .seeded_dropout import draw_seed
 from .sparse_attention import BlockTable, mask_keys, sparse_attention, window_table
@@ -33,6 +34,7 @@ class EtcPattern(NamedTuple):
         radius: how far tokens attend to tokens.
         num_global: global tokens.
         plain: take the plain form, and return the probabilities.
+        flex: FlexAttention's block mask, for its form; None for the others.
     """
 
     places: torch.Tensor | None
@@ -41,6 +43,7 @@ class EtcPattern(NamedTuple):
     radius: int
     num_global: int
     plain: bool
+    flex: Any = None
 
 
 def etc_pattern(
@@ -51,6 +54,7 @@ def etc_pattern(
     num_global: int,
     plain: bool,
     device: torch.device,
+    flex: bool = False,
 ) -> EtcPattern:
     """
     Args:
@@ -61,6 +65,7 @@ def etc_pattern(
         num_global: global tokens.
         plain: take the plain form.
         device: where the tokens are.
+        flex: take FlexAttention's form, which has no dropout and no gradients.
     """
     batch, length = input_shape
     pad = nn.functional.pad
@@ -68,6 +73,9 @@ def etc_pattern(
     mask = pad(mask.bool(), (0, num_global), value=True)
     places = None if places is None else pad(places, (0, 0, 0, num_global))
     table = None
+    if flex and not plain and not is_traced():
+        block_mask = etc_block_mask(mask, radius, num_global)
+        return EtcPattern(places, mask, None, radius, num_global, plain, block_mask)
     if not plain and not is_traced():
         block = max(SMALLEST_BLOCK, min(LARGEST_BLOCK, radius))
         table = window_table(length, radius, radius, block, device)
@@ -133,7 +141,9 @@ class EtcSelfAttention(nn.Module):
         terms, numbers = None, (None, None)
         if self.positions is not None:
             terms, numbers = self.positions.terms(etc.num_global), self.positions.numbers(query, key, etc.places)
-        if etc.table is not None:
+        if etc.flex is not None:
+            output = flex_etc_attention(query, key, value, etc.flex, scaling, etc.num_global, terms, *numbers)
+        elif etc.table is not None:
             seed = draw_seed() if dropout else 0
             output = sparse_attention(query, key, value, etc.table, scaling, dropout, seed, terms, *numbers)
         else:

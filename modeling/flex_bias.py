@@ -1,17 +1,11 @@
-"""
-The relative bias inside FlexAttention: looked up in the tables pair by pair, nothing of size length x length is made.
+"""The relative bias inside FlexAttention: looked up in the tables pair by pair. For inference, see `flex_kernel`."""
 
-For inference. On CUDA the kernel is compiled; on the CPU torch runs the same form slowly, which tests it.
-"""
-
-import warnings
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
-from torch.nn.attention.flex_attention import flex_attention
 
+from .flex_kernel import scored_attention
 from .relative_bias import RelativeBias
 
 
@@ -56,16 +50,4 @@ def flex_biased_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: FlexBias, scaling: float
 ) -> torch.Tensor:
     """softmax(q k^T * scaling + bias) v; all `[batch, heads, length, head_size]`."""
-    if query.device.type == "cuda":
-        return _compiled()(query, key, value, score_mod=bias.scores, scale=scaling)
-    with warnings.catch_warnings():
-        # torch recommends to compile, which is no faster here.
-        warnings.simplefilter("ignore")
-        output = flex_attention(query, key, value, score_mod=bias.scores, scale=scaling)
-    assert isinstance(output, torch.Tensor)
-    return output
-
-
-@cache
-def _compiled() -> Callable[..., torch.Tensor]:
-    return torch.compile(flex_attention)  # type: ignore[return-value]
+    return scored_attention(query, key, value, scaling, bias.scores)

@@ -1,6 +1,7 @@
 """Relative positions in the sequence (Shaw et al., 2018; as ETC has them): a vector per head and clipped offset."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -78,6 +79,22 @@ class RelativeTerms:
             return of_queries, torch.zeros_like(keys)
 
         return self._terms(queries, offset), pull_back
+
+    def of_pairs(self, queries: torch.Tensor, keys: torch.Tensor) -> Callable[..., torch.Tensor]:
+        """
+        The term of one pair of tokens, for FlexAttention: (document, head, query, key) -> a number.
+
+        Args:
+            queries: `[batch, heads, length, 2 * clip + 2]`, as `numbers` orders them.
+            keys: not used; a pair's places tell its offset.
+        """
+        # As a tensor: a compiler would take a number for one more thing that may vary.
+        clip = torch.tensor(self.clip, device=queries.device)
+
+        def term(document: Any, head: Any, query: Any, key: Any) -> torch.Tensor:
+            return queries[document, head, query, (key - query).clamp(-clip, clip) + clip]
+
+        return term
 
     def _offset(self, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
         offset = keys[:, :, :1, None, :, -1] - queries[:, :, :1, :, -1, None]

@@ -6,11 +6,12 @@ if they are related; the score loses what the true order and distance miss of it
 sum a_i + b_j, so that a few numbers per token and head are all that a pair's terms are made from.
 
 Plain form: `RichAttention.dense_terms`, the paper's Eq. 1 to 4 line by line. Fast form: `RichTerms`, for the blocks of
-the one sparse attention, with the gradient written out.
+the one sparse attention, with the gradient written out, and for the pairs of FlexAttention.
 """
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -160,6 +161,37 @@ class RichTerms:
 
         return self._terms(misses), pull_back
 
+    def of_pairs(self, queries: torch.Tensor, keys: torch.Tensor) -> Callable[..., torch.Tensor]:
+        """
+        The terms of one pair of tokens, for FlexAttention: (document, head, query, key) -> a number.
+
+        Args:
+            queries: `[batch, heads, length, 4 * axes]`, as `numbers` orders them.
+            keys: `[batch, heads, length, 3 * axes]`.
+        """
+        axes = self.num_axes
+        # Columns are taken here: a number inside the function would be one more thing that a compiler may vary.
+        columns = [
+            (
+                *(queries[..., kind * axes + axis] for kind in range(4)),
+                *(keys[..., kind * axes + axis] for kind in range(3)),
+            )
+            for axis in range(axes)
+        ]
+
+        def term(document: Any, head: Any, query: Any, key: Any) -> torch.Tensor:
+            total: Any = len(columns) * math.log(2)
+            for order_i, mean_i, theta, place_i, order_j, mean_j, place_j in columns:
+                here, there = (document, head, query), (document, head, key)
+                gap = place_j[there] - place_i[here]
+                logit = order_i[here] + order_j[there]
+                wrong = torch.where(gap > 0, -logit, logit)
+                miss = theta[here] * gap.abs().log1p() - mean_i[here] - mean_j[there]
+                total = total - _softplus(wrong) - miss * miss / 2
+            return total
+
+        return term
+
     def _misses(self, queries: torch.Tensor, keys: torch.Tensor, axis: int) -> tuple[torch.Tensor, ...]:
         """
         On one axis: -1 where the key stands after the query, else 1, and the log-distance, `[..., 1, block, K]`; the
@@ -196,7 +228,7 @@ class RichTerms:
 def _log_sigmoids(wrong: list[torch.Tensor]) -> torch.Tensor:
     """The sum of -softplus(wrong), in a tensor of its own."""
     if torch.is_grad_enabled() or is_traced():
-        return -torch.stack([nn.functional.softplus(each, threshold=SOFTPLUS_LINEAR) for each in wrong]).sum(0)
+        return -torch.stack([_softplus(each) for each in wrong]).sum(0)
     # -softplus(w) = ln sigmoid(|w|) - max(w, 0): one logarithm for all axes, of a product that cannot vanish. (Its
     # gradient at zero would be another's, hence not under autograd.)
     total = wrong[0].abs().sigmoid_()
@@ -206,6 +238,10 @@ def _log_sigmoids(wrong: list[torch.Tensor]) -> torch.Tensor:
     for each in wrong:
         total.sub_(each.clamp(min=0))
     return total
+
+
+def _softplus(logit: torch.Tensor) -> torch.Tensor:
+    return nn.functional.softplus(logit, threshold=SOFTPLUS_LINEAR)
 
 
 def init_rich_attention(module: nn.Module, std: float, theta: float) -> None:
