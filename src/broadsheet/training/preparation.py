@@ -1,20 +1,16 @@
 """From a dataset's documents to the windows a model reads."""
 
-import hashlib
-import inspect
-import json
 import logging
-import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from datasets import Dataset, DatasetDict
 
-import broadsheet.tokenization
 from broadsheet.dataset_scripts import load_dataset
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.training.arguments import DataArguments, parse_settings
+from broadsheet.training.fingerprints import encoding_fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -136,8 +132,7 @@ def encode(
         num_proc=options["num_proc"] if (options["num_proc"] or 1) < len(documents) else None,
         remove_columns=documents.column_names,
         fn_kwargs=arguments,
-        # The default fingerprint pickles the tokenizer, whose state changes as it is used, so that nothing is reused.
-        new_fingerprint=_fingerprint(documents, arguments),
+        new_fingerprint=encoding_fingerprint(documents, arguments, __file__),
         desc="Cutting documents into windows",
     )
     logger.info("%d documents became %d windows.", len(documents), len(encoded))
@@ -177,22 +172,3 @@ def _with_ids(message: str, ids: Sequence[str]) -> str:
         for start in ("document", "Document"):
             message = message.replace(f"{start} {index} ", f"{start} {ids[index]!r} ")
     return message
-
-
-def _fingerprint(documents: Dataset, arguments: dict[str, Any]) -> str:
-    processor = arguments["processor"]
-    code = os.path.dirname(inspect.getfile(broadsheet.tokenization))
-    digest = hashlib.sha256()
-    for file in [*(os.path.join(code, name) for name in sorted(os.listdir(code)) if name.endswith(".py")), __file__]:
-        with open(file, "rb") as source:
-            digest.update(source.read())
-    others = {name: value for name, value in arguments.items() if name != "processor"}
-    parts = [
-        documents._fingerprint,
-        type(processor).__name__,
-        processor.to_json_string(),
-        processor.tokenizer.backend_tokenizer.to_str(),
-        json.dumps(others, sort_keys=True),
-    ]
-    digest.update("\0".join(parts).encode())
-    return digest.hexdigest()[:32]

@@ -34,7 +34,8 @@ from broadsheet.tokenization.collation import LayoutDataCollator
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.processing_pyramidion import PyramidionProcessor
 from broadsheet.training.arguments import parse, parse_settings
-from broadsheet.training.preparation import _fingerprint, load_splits
+from broadsheet.training.fingerprints import encoding_fingerprint
+from broadsheet.training.preparation import load_splits
 from broadsheet.training.runs import (
     Interrupted,
     StopOnSignal,
@@ -278,7 +279,7 @@ def encode(documents: Dataset, processor: Any, data: SummaryDataArguments) -> Da
         num_proc=data.num_proc if (data.num_proc or 1) < len(documents) else None,
         remove_columns=documents.column_names,
         fn_kwargs=arguments,
-        new_fingerprint=_fingerprint(documents, arguments),
+        new_fingerprint=encoding_fingerprint(documents, arguments, __file__),
         desc="Encoding documents",
     )
 
