@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 import torch
 from tests.family.members import MEMBERS
+from tests.family.members import pyramidion as seq2seq
 from tests.family.spec import Case
 from tests.hub.models import save, tiny
 from tests.pdfs import make_letter
@@ -63,6 +64,66 @@ def test_torch_export_equals_the_model_at_every_length(model_type: str, tmp_path
     check_equal(tmp_path, model, processor, 1e-5)
 
 
+def check_pyramidion(folder: Path, model: Any, lengths: tuple[int, ...], seed: int = 0) -> None:
+    case = seq2seq.Case(seq2seq.Variant("pyramidion", {"use_layout": model.config.use_layout}))
+    encoder = model.base_model.encoder
+    exported = ExportedEncoder(folder)
+    batch = case.collate(case.documents(lengths, seed), labels=False)
+    with torch.no_grad():
+        expected = encoder(**batch)
+    found = exported(**batch)
+    mask = torch.ones_like(found.attention_mask) if expected.attention_mask is None else expected.attention_mask
+    assert torch.equal(found.attention_mask, mask)
+    torch.testing.assert_close(found.last_hidden_state, expected.last_hidden_state, rtol=0, atol=2e-5)
+
+
+# Each operator's graph takes long to make: the paper's own, with words alone and with layout, and two others.
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["pyramidion", "layout", "hard", "blockwise"])
+def test_pyramidion_encoder_in_onnx(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model, processor = tiny("pyramidion", "ForConditionalGeneration")
+    variant = next(each for each in seq2seq.VARIANTS if each.name == name)
+    model = seq2seq.Case(variant).model(torch.float32, vocab_size=model.config.vocab_size)
+    export_model(model, processor, tmp_path)
+    assert ExportedEncoder(tmp_path).length == model.config.max_source_length == 32
+    # Alone, in batches, shorter and longer than every length of the encoder, and of the whole length.
+    for seed, lengths in enumerate([(29, 4, 14, 1), (3,), (32, 31), (17,)]):
+        check_pyramidion(tmp_path, model, lengths, seed)
+    with pytest.raises(InputError, match="have 33 tokens, and the graph takes 32"):
+        check_pyramidion(tmp_path, model, (33,))
+
+
+@pytest.mark.slow
+def test_pyramidion_by_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("onnxruntime")
+    model, _ = save("pyramidion", "ForConditionalGeneration", tmp_path / "model")
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["export", str(tmp_path / "model"), str(tmp_path / "graph"), "--length", "16"])
+    assert stopped.value.code in (0, None)
+    assert "PyramidionEncoder written to" in capsys.readouterr().out
+    assert ExportedEncoder(tmp_path / "graph").length == 16
+    check_pyramidion(tmp_path / "graph", model, (16, 9, 2))
+    check_pyramidion(tmp_path / "graph", model, (5,))
+
+
+def test_pyramidion_by_torch_export(tmp_path: Path) -> None:
+    model, processor = tiny("pyramidion", "ForConditionalGeneration")
+    export_model(model, processor, tmp_path, "torch")
+    check_pyramidion(tmp_path, model, (29, 4, 14, 1))
+    check_pyramidion(tmp_path, model, (5,))
+
+
+def test_pyramidion_classifier_by_torch_export(tmp_path: Path) -> None:
+    model, processor = tiny("pyramidion", "ForSequenceClassification")
+    export_model(model, processor, tmp_path, "torch")
+    case = seq2seq.Case(seq2seq.VARIANTS[0])
+    batch = case.collate(case.documents((29, 4, 14, 1)), labels=False)
+    with torch.no_grad():
+        expected = model(**batch).logits
+    torch.testing.assert_close(ExportedEncoder(tmp_path)(**batch).logits, expected, rtol=0, atol=1e-5)
+
+
 @pytest.mark.slow
 def test_int8_is_near_and_smaller(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
@@ -98,8 +159,9 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
         export_model(model, processor, tmp_path, "coreml")
     with pytest.raises(InputError, match="length is 2"):
         export_model(model, processor, tmp_path, "torch", length=2)
-    with pytest.raises(InputError, match="token by token"):
-        export_model(*tiny("pyramidion", "ForConditionalGeneration"), tmp_path)
+    drawing = seq2seq.Case(seq2seq.Variant("random", {"operator": "random", "scorer": None})).model(torch.float32)
+    with pytest.raises(InputError, match="draws its tokens anew"):
+        export_model(drawing, tiny("pyramidion", "Model")[1], tmp_path)
     spec = next(spec for spec in MEMBERS if spec.model_type == "long_layoutlm")
     random = next(each for each in spec.variants if each.name == "sliding-window-random")
     with pytest.raises(InputError, match="random blocks"):

@@ -1,8 +1,13 @@
-"""Write an encoder down as a graph: for every batch size and length, equal to the model at all of them."""
+"""
+Write an encoder down as a graph, equal to the model: for every batch size and length, and of Pyramidion, whose pooling
+is fixed in the graph, for every batch size at one length that shorter documents are padded to.
+"""
 
 import importlib.util
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +28,20 @@ def export_model(
     Export an encoder with its head, and save its processor and config beside the graph.
 
     Args:
-        model: a model of the family, base or with a head, in float32.
+        model: a model of the family, base or with a head, in float32. Of a Pyramidion that writes, its encoder is
+            exported, whose `attention_mask` tells which of the pooled representations are none.
         processor: its processor.
         folder: where to write; `model.onnx` with `model.onnx.data`, or `model.pt2`.
         form: "onnx"; "int8", ONNX with the weights of its matrix products in 8 bits; "torch", for `torch.export.load`.
         length: tokens of the documents that it is traced with; chosen by the model's windows when None. The graph
-            takes any other.
+            takes any other. Of Pyramidion the one length that the graph takes, `max_source_length` when None;
+            `ExportedEncoder` pads to it.
 
     Returns:
         The graph's file.
 
     Raises:
-        InputError: for another form, a missing package, or a model whose graph depends on its documents' lengths.
+        InputError: for another form, a missing package, or a model that draws at random.
     """
     if form not in FORMATS:
         raise InputError(f"There is no form {form!r} to export to; choose one of {', '.join(FORMATS)}.")
@@ -45,9 +52,12 @@ def export_model(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     model = model.eval()
-    inputs = sample_inputs(model, processor, length)
     write = _write_torch if form == "torch" else _write_onnx
-    write(model, inputs, folder)
+    if model.config.is_encoder_decoder:
+        with _fixed_length(model.config, length):
+            write(graph_of(model), fixed_inputs(model, processor), folder, {0})
+    else:
+        write(model, sample_inputs(model, processor, length), folder, {0, 1})
     if form == "int8":
         _quantize(folder / ONNX_FILE)
     model.config.save_pretrained(folder)
@@ -55,13 +65,20 @@ def export_model(
     return folder / (TORCH_FILE if form == "torch" else ONNX_FILE)
 
 
+def graph_of(model: Any) -> Any:
+    """The part of a model that is exported: the whole, but of an encoder-decoder that writes its encoder."""
+    if not model.config.is_encoder_decoder or type(model).__name__.endswith("ForSequenceClassification"):
+        return model
+    return model.base_model.encoder
+
+
 def check_exportable(model: Any) -> None:
     """Raise `InputError` for a model that no one graph can stand for."""
     config = model.config
-    if config.is_encoder_decoder:
+    if getattr(config, "operator", None) == "random" and config.encoder_lengths:
         raise InputError(
-            f"{type(model).__name__} writes token by token, which one graph does not; export encoders, that is the "
-            "family's other models."
+            "operator='random' draws its tokens anew in every call, which no graph equals; export a model of another "
+            "operator."
         )
     if getattr(config, "attention_pattern", None) == "sliding_window_random":
         raise InputError(
@@ -90,22 +107,64 @@ def sample_inputs(model: Any, processor: Any, length: int | None = None) -> dict
     return dict(LayoutDataCollator(processor)(features))
 
 
+def fixed_inputs(model: Any, processor: Any) -> dict[str, torch.Tensor]:
+    """Two documents as `sample_inputs` makes them, padded to `max_source_length`."""
+    config = model.config
+    inputs = sample_inputs(model, processor, config.max_source_length)
+    if not config.use_layout:
+        inputs.pop("bbox", None)
+    return pad_inputs(inputs, config.max_source_length, config.pad_token_id)
+
+
+def pad_inputs(inputs: dict[str, torch.Tensor], length: int, pad_token_id: int | None) -> dict[str, torch.Tensor]:
+    """
+    Inputs `[batch, tokens, ...]` of a model, padded on the right to `length` tokens.
+
+    Raises:
+        InputError: there are more.
+    """
+    tokens = inputs["input_ids"].shape[1]
+    if tokens > length:
+        raise InputError(
+            f"The documents have {tokens} tokens, and the graph takes {length}; pass max_length={length} and "
+            "truncation=True to the processor, or export with a larger length."
+        )
+    padded = {}
+    for name, tensor in inputs.items():
+        value = (pad_token_id or 0) if name == "input_ids" else 0
+        sizes = (*(0,) * (2 * (tensor.dim() - 2)), 0, length - tokens)
+        padded[name] = torch.nn.functional.pad(tensor, sizes, value=value)
+    return padded
+
+
+@contextmanager
+def _fixed_length(config: Any, length: int | None) -> Iterator[None]:
+    """Have a Pyramidion traced for this length."""
+    own = config.max_source_length
+    config.max_source_length = length or own
+    try:
+        yield
+    finally:
+        config.max_source_length = own
+
+
 def _most_tokens(config: Any) -> int:
     """The most tokens that the model has positions for, with room for padding's."""
     limit = getattr(config, "max_position_embeddings", None) or 10**6
     return int(limit) - 3
 
 
-def _write_onnx(model: Any, inputs: dict[str, torch.Tensor], folder: Path) -> None:
+def _write_onnx(model: Any, inputs: dict[str, torch.Tensor], folder: Path, dynamic: set[int]) -> None:
     from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter
 
     tensors: Any = inputs
-    OnnxExporter().export(model, tensors, config=OnnxConfig(dynamic=True)).save_pretrained(folder)
+    shapes = None if dynamic == {0, 1} else {name: dict.fromkeys(dynamic, torch.export.Dim.AUTO) for name in inputs}
+    config = OnnxConfig(dynamic=True, dynamic_shapes=shapes)
+    OnnxExporter().export(model, tensors, config=config).save_pretrained(folder)
 
 
-def _write_torch(model: Any, inputs: dict[str, torch.Tensor], folder: Path) -> None:
-    auto = torch.export.Dim.AUTO
-    shapes = {name: {0: auto, 1: auto} for name in inputs}
+def _write_torch(model: Any, inputs: dict[str, torch.Tensor], folder: Path, dynamic: set[int]) -> None:
+    shapes = {name: dict.fromkeys(dynamic, torch.export.Dim.AUTO) for name in inputs}
     program = torch.export.export(model, (), inputs, dynamic_shapes=shapes, strict=False)
     torch.export.save(program, folder / TORCH_FILE)
 
