@@ -2,13 +2,15 @@
 
 import fnmatch
 
-from benchmarks import formnet, lambert, long_layoutlm, long_skimformer, pyramidion, skimformer, skimming_mask
-from benchmarks.entry import Benchmark
+from benchmarks import formnet, lambert, long_layoutlm, long_skimformer, pyramidion, skimformer, skimming_mask, topk
+from benchmarks.entry import Benchmark, Study
 from broadsheet.tokenization.input_checks import InputError
 
 _FILES = (skimformer, long_skimformer, skimming_mask, lambert, long_layoutlm, pyramidion, formnet)
 
 ENTRIES: dict[str, Benchmark] = {entry.name: entry for file in _FILES for entry in file.ENTRIES}
+
+STUDIES: dict[str, Study] = {topk.STUDY.name: topk.STUDY}
 
 
 def choose(names: list[str]) -> list[Benchmark]:
@@ -19,12 +21,24 @@ def choose(names: list[str]) -> list[Benchmark]:
         names: exact names, patterns ("skimformer-training-*") or "all".
 
     Raises:
-        InputError: for a name that fits no entry.
+        InputError: for a name that fits neither an entry nor a study.
     """
-    chosen: set[str] = set()
-    for name in names:
-        found = fnmatch.filter(ENTRIES, "*" if name == "all" else name)
-        if not found:
-            raise InputError(f"There is no benchmark {name}; choose from {', '.join(ENTRIES)}, or all.")
-        chosen.update(found)
+    chosen = _fitting(names)
     return [entry for entry in ENTRIES.values() if entry.name in chosen]
+
+
+def choose_studies(names: list[str]) -> list[Study]:
+    """The studies of the given names; as `choose`."""
+    chosen = _fitting(names)
+    return [study for study in STUDIES.values() if study.name in chosen]
+
+
+def _fitting(names: list[str]) -> set[str]:
+    chosen: set[str] = set()
+    every = [*ENTRIES, *STUDIES]
+    for name in names:
+        found = fnmatch.filter(every, "*" if name == "all" else name)
+        if not found:
+            raise InputError(f"There is no benchmark {name}; choose from {', '.join(every)}, or all.")
+        chosen.update(found)
+    return chosen

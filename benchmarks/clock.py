@@ -16,9 +16,18 @@ def interleave(
     device: torch.device,
     warm_up: int = 1,
     progress: Callable[[], None] = lambda: None,
+    collect: bool = True,
 ) -> dict[str, dict[str, list[float]]]:
     """
     Time the steps in rounds.
+
+    Args:
+        steps: name -> what is timed.
+        repetitions: rounds.
+        device: where the steps run.
+        warm_up: rounds that are not timed.
+        progress: called after each step.
+        collect: free garbage before each step; not for steps of milliseconds, whose data it drives out of the caches.
 
     Returns:
         Per step `wall` and `cpu`, in seconds, one number per round: the time that passed, and the time that the
@@ -32,7 +41,8 @@ def interleave(
     with _no_garbage_collection():
         for _ in range(repetitions):
             for name, step in steps.items():
-                gc.collect()
+                if collect:
+                    gc.collect()
                 _synchronize(device)
                 wall, cpu = time.perf_counter(), time.process_time()
                 step()

@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
-from benchmarks.catalogue import ENTRIES, choose
-from benchmarks.entry import QUANTITIES, Benchmark
+from benchmarks.catalogue import ENTRIES, STUDIES, choose, choose_studies
+from benchmarks.entry import QUANTITIES, Benchmark, Study
 from benchmarks.gate import require_green
 from benchmarks.plot import draw
 from benchmarks.report import judge, make_table
@@ -51,17 +51,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    chosen = choose(arguments.names)
+    chosen, studies = choose(arguments.names), choose_studies(arguments.names)
     if arguments.skip_tests and not arguments.quick:
         raise InputError("Numbers are reported only behind green tests; --skip-tests goes with --quick alone.")
     device = torch.device(arguments.device)
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InputError("There is no CUDA device on this machine; use --device cpu.")
+    if device.type != "cpu" and studies:
+        if not chosen:
+            raise InputError(f"{studies[0].name} measures the CPU alone; leave --device out.")
+        studies = []
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     folder = Path(arguments.output or (tempfile.mkdtemp() if arguments.quick else results_folder()))
     if not arguments.skip_tests:
-        tests = sorted({path for entry in chosen for path in entry.tests})
+        tests = sorted({path for entry in [*chosen, *studies] for path in entry.tests})
         with console.status(f"running the tests in {', '.join(tests)}"):
             require_green(tests)
     if not arguments.quick and hasattr(os, "getloadavg") and os.getloadavg()[0] > 0.5:
@@ -69,6 +73,7 @@ def _run(arguments: argparse.Namespace) -> int:
             f"Other processes keep this machine busy (load {os.getloadavg()[0]:.1f}); times are less certain."
         )
     held = [_run_one(entry, device, arguments, folder) for entry in chosen]
+    held += [_run_study(study, arguments.quick, folder) for study in studies]
     return 0 if all(held) else 1
 
 
@@ -115,6 +120,15 @@ def _run_one(benchmark: Benchmark, device: torch.device, arguments: argparse.Nam
     return all(verdict.holds for verdict in judged)
 
 
+def _run_study(study: Study, quick: bool, folder: Path) -> bool:
+    with console.status(study.name) as status:
+        sentences = study.run(quick, folder, _progress(status))
+    for sentence in sentences:
+        console.print(sentence, style="green" if sentence.startswith("holds") else "bold red")
+    console.print(f"written to {folder}", soft_wrap=True, highlight=False)
+    return all(sentence.startswith("holds") for sentence in sentences)
+
+
 def _progress(status: Status) -> Callable[[str], None]:
     return lambda text: status.update(text)
 
@@ -138,6 +152,8 @@ def _catalogue_table() -> Table:
         ]
         size = f"n = {', '.join(map(str, entry.lengths))}; batch {entry.batch_size}"
         shown.add_row(entry.name, entry.peer, size, f"{entry.dropout:g}", "\n".join(promised) or "nothing: a curve")
+    for study in STUDIES.values():
+        shown.add_row(study.name, "", study.title, "", "\n".join(study.promised))
     return shown
 
 

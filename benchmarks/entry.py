@@ -1,6 +1,8 @@
 """What a benchmark is: contestants, a size, a dropout, and what is promised of them."""
 
 import dataclasses
+from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 QUANTITIES = {"time": "time", "memory": "memory that the step adds"}
@@ -68,3 +70,23 @@ class Size:
     batch_size: int
     dropout: float
     tiny: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """
+    A measurement whose contestants are no models, and which writes its own record.
+
+    Attributes:
+        name: as the command line calls it.
+        title: one line for people.
+        promised: one line each.
+        tests: the tests that must pass before anything is reported.
+        run: (quick, folder of the record, progress) -> the promises' sentences, "holds: ..." or "FAILS: ...".
+    """
+
+    name: str
+    title: str
+    promised: tuple[str, ...]
+    tests: tuple[str, ...]
+    run: Callable[[bool, Path, Callable[[str], None]], list[str]]
