@@ -65,7 +65,7 @@ def _run(arguments: argparse.Namespace) -> int:
         torch.set_num_threads(arguments.threads)
     folder = Path(arguments.output or (tempfile.mkdtemp() if arguments.quick else results_folder()))
     if not arguments.skip_tests:
-        tests = sorted({path for entry in [*chosen, *studies] for path in entry.tests})
+        tests = sorted({path for each in (chosen, studies) for entry in each for path in entry.tests})
         with console.status(f"running the tests in {', '.join(tests)}"):
             require_green(tests)
     if not arguments.quick and hasattr(os, "getloadavg") and os.getloadavg()[0] > 0.5:

@@ -51,7 +51,7 @@ def _panel(axes: Axes, points: dict[int, dict[str, Any]], quantity: str, names: 
             continue
         values = [points[x][name][quantity] for x in along]
         heights = [1e3 * value["median"] if isinstance(value, dict) else value for value in values]
-        style = {"color": COLORS[place], "marker": MARKERS[place], "markersize": 4, "linewidth": 1.2}
+        style: dict[str, Any] = {"color": COLORS[place], "marker": MARKERS[place], "markersize": 4, "linewidth": 1.2}
         axes.plot(along, heights, linestyle="--" if place % 2 else "-", label=name, **style)
     axes.set_xscale("log", base=2)
     ticks = sorted(points)
