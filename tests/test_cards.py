@@ -1,14 +1,19 @@
-"""A card for each family member, with metadata that huggingface_hub takes, and numbers that records hold."""
+"""Cards of members and corpora: metadata that huggingface_hub takes, numbers that records hold."""
 
+import dataclasses
 import re
 from pathlib import Path
 
+import datasets
 import pytest
 import transformers
-from huggingface_hub import ModelCard
+import yaml
+from huggingface_hub import DatasetCard, DatasetCardData, ModelCard
 from tests.dataset_scripts.funsd_files import write_funsd
 
 from broadsheet import load_dataset
+from broadsheet.cards import fill, read_corpus_card, split_card
+from broadsheet.dataset_scripts.loading import BUILDERS
 from broadsheet.hub.card import check_card, plain_card
 from broadsheet.hub.dataset_card import dataset_card
 from broadsheet.pipelines import PIPELINES
@@ -17,6 +22,7 @@ from broadsheet.results.quotes import QUOTE
 from broadsheet.tokenization.input_checks import InputError
 
 FOLDER = Path(__file__).resolve().parent.parent / "model_cards"
+DATASETS = FOLDER.parent / "dataset_cards"
 SECTIONS = (
     "Use",
     "When to use it",
@@ -92,3 +98,80 @@ def test_plain_card_has_metadata() -> None:
 def test_metadata_that_the_hub_refuses(text: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
         check_card(text, "card")
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_card_of_a_corpus(name: str) -> None:
+    text = (DATASETS / f"{name}.md").read_text(encoding="utf-8")
+    check_card(text, name)
+    card = DatasetCard(text)
+    assert isinstance(card.data, DatasetCardData)
+    assert card.data.pretty_name
+    assert card.data.license
+    assert {"broadsheet", "document-understanding"} <= set(card.data.tags)
+    if card.data.license == "other":
+        assert card.data.license_name
+    assert card.data.to_yaml()
+    front, sections = split_card(text)
+    assert front == yaml.safe_load(text.split("---\n")[1])
+    assert tuple(sections)[:5] == ("", "Use", "Splits", "How it is read", "Licence")
+    assert all(sections.values())
+    assert f'load_dataset("{name}", data_dir=' in sections["Use"]
+    if "Citation" in sections:
+        assert re.match(r"```bibtex\n@inproceedings\{\w+,\n(  \w+ = \{.+\},?\n)+\}\n```$", sections["Citation"])
+
+
+def test_corpus_cards_name_options_that_loaders_have() -> None:
+    for name, builder in BUILDERS.items():
+        text = (DATASETS / f"{name}.md").read_text(encoding="utf-8")
+        options = {field.name for field in dataclasses.fields(builder.BUILDER_CONFIG_CLASS)}
+        code = re.findall(r"(?<=`)(\w+)=[^`]*`", text) + re.findall(r"load_dataset\([^)]*, (?!data_dir)(\w+)=", text)
+        assert set(code) <= options, name
+
+
+def test_no_dataset_card_is_of_no_dataset() -> None:
+    assert {path.stem for path in DATASETS.glob("*.md")} == set(BUILDERS)
+
+
+def test_pushed_corpus_says_what_its_card_says(tmp_path: Path) -> None:
+    write_funsd(tmp_path, train=2, test=1)
+    dataset = load_dataset("funsd", data_dir=tmp_path, cache_dir=str(tmp_path / "cache"))
+    dataset.save_to_disk(str(tmp_path / "saved"))
+    text = dataset_card(datasets.load_from_disk(str(tmp_path / "saved")), "jane/forms")
+    data = DatasetCard(text).data
+    assert data.license_name == "funsd"
+    assert data.language == ["en"]
+    assert "jaume2019funsd" in text
+    assert "Empty words are dropped" in text
+    assert 'load_dataset("jane/forms")' in text
+
+
+def test_card_of_a_dataset_of_no_corpus() -> None:
+    dataset = datasets.Dataset.from_dict({"id": ["a"], "words": [["x"]], "other": [1]})
+    text = dataset_card(dataset, "jane/own")
+    check_card(text, "card")
+    assert "Not told; ask who made it" in text
+    assert "Citation" not in text
+    dataset.info.license = "Apache-2.0"
+    assert DatasetCard(dataset_card(dataset, "jane/own")).data.license == "apache-2.0"
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("templates/*.md")) + sorted(DATASETS.glob("templates/*.md")))
+def test_templates_are_files_with_metadata(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("---\n{metadata}---\n\n# {title}\n")
+    assert text.endswith("\n")
+
+
+def test_metadata_of_a_template_are_escaped() -> None:
+    front = {"tags": ["a: b", "c#d"], "license": "mit"}
+    values = {"title": "x {y}", "model_type": "lambert", "auto_model": "AutoModel", "repo": "j/x"}
+    text = fill("model_cards/templates/plain.md", front, **values)
+    check_card(text, "card")
+    assert ModelCard(text).data.tags == ["a: b", "c#d"]
+    assert "# x {y}" in text
+
+
+def test_no_corpus_card_outside_the_folder() -> None:
+    assert read_corpus_card("nothing") is None
+    assert read_corpus_card("") is None

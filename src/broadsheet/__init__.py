@@ -6,7 +6,7 @@ Importing the package registers every model with the Auto classes of transformer
 
 from pathlib import Path
 
-for _folder in ("modeling", "tokenization", "dataset_scripts"):
+for _folder in ("modeling", "tokenization", "dataset_scripts", "model_cards", "dataset_cards"):
     if not (Path(__file__).parent / _folder).is_dir():
         raise ImportError(
             f"broadsheet/{_folder} is no folder: this checkout lost its symbolic links (as zip files and Windows "

@@ -44,7 +44,8 @@ def test_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert onnx["same_labels"] == 1.0
     assert onnx["f1_difference"] == 0.0
     assert onnx["largest_logit_difference"] < 1e-4
-    assert record.measurements["torch"]["page_time_over_torch"]["median"] == 1.0
+    assert record.measurements["torch"]["page_cpu"]["over_torch"]["median"] == 1.0
+    assert record.measurements["int8"]["page_wall"]["ms"]["median"] > 0
 
 
 def test_what_cannot_be_compared(tmp_path: Path) -> None:
@@ -72,7 +73,9 @@ def test_turns_go_round_and_the_first_does_not_count() -> None:
     logits, seconds = run_in_turns({"a": runtime("a"), "b": runtime("b")}, pages, 2)  # type: ignore[dict-item]
     assert calls == [(name, windows) for windows in (1, 2) for _ in range(3) for name in ("a", "b")]
     assert [len(page) for page in logits["b"]] == [1, 2]
-    assert all(len(values) == 2 and min(values) >= 0 for values in seconds.values())
+    assert set(seconds) == {"wall", "cpu"}
+    for times in seconds.values():
+        assert all(len(values) == 2 and min(values) >= 0 for values in times.values())
 
 
 def test_summary_and_a_model_of_no_run(tmp_path: Path) -> None:

@@ -75,10 +75,15 @@ def compare(model: Any, processor: Any, arguments: argparse.Namespace) -> Record
             "largest_logit_difference": max(
                 float(np.abs(one - other).max()) for one, other in zip(logits[name], logits["torch"], strict=True)
             ),
-            "page_ms": summary([1000 * value for value in seconds[name]]),
-            "page_time_over_torch": summary(
-                [own / peer for own, peer in zip(seconds[name], seconds["torch"], strict=True)]
-            ),
+            **{
+                f"page_{clock}": {
+                    "ms": summary([1000 * value for value in values[name]]),
+                    "over_torch": summary(
+                        [own / peer for own, peer in zip(values[name], values["torch"], strict=True)]
+                    ),
+                }
+                for clock, values in seconds.items()
+            },
             "mebibytes": size_of(model, Path(arguments.folder), name) / 2**20,
         }
         for name in runtimes
@@ -107,26 +112,28 @@ def batches(windows: Any, processor: Any) -> Pages:
 
 def run_in_turns(
     runtimes: dict[str, Callable[..., Any]], pages: Pages, repetitions: int
-) -> tuple[dict[str, list[np.ndarray]], dict[str, list[float]]]:
+) -> tuple[dict[str, list[np.ndarray]], dict[str, dict[str, list[float]]]]:
     """
     Returns:
-        The logits of each page by runtime, float32 `[windows, length, labels]`, and for each page the median of its
-        repetitions in seconds, the first run of each page not counted.
+        The logits of each page by runtime, float32 `[windows, length, labels]`; and by clock and runtime the median of
+        each page's repetitions in seconds, the first run of each page not counted. "wall" is the time that passed,
+        "cpu" what the process' threads were given of it, on a busy machine the steadier one.
     """
     logits: dict[str, list[np.ndarray]] = {name: [] for name in runtimes}
-    seconds: dict[str, list[float]] = {name: [] for name in runtimes}
+    seconds: dict[str, dict[str, list[float]]] = {clock: {name: [] for name in runtimes} for clock in ("wall", "cpu")}
     with torch.inference_mode():
         for page in pages:
             for name, run in runtimes.items():
                 logits[name].append(run(**page).logits.numpy())
-            times: dict[str, list[float]] = {name: [] for name in runtimes}
+            times: dict[str, list[tuple[float, float]]] = {name: [] for name in runtimes}
             for _ in range(repetitions):
                 for name, run in runtimes.items():
-                    start = time.perf_counter()
+                    wall, cpu = time.perf_counter(), time.process_time()
                     run(**page)
-                    times[name].append(time.perf_counter() - start)
-            for name, values in times.items():
-                seconds[name].append(statistics.median(values))
+                    times[name].append((time.perf_counter() - wall, time.process_time() - cpu))
+            for name, pairs in times.items():
+                for clock, values in zip(seconds, zip(*pairs, strict=True), strict=True):
+                    seconds[clock][name].append(statistics.median(values))
     return logits, seconds
 
 
@@ -161,8 +168,9 @@ def _record(
             NAMES[name],
             f"{row['same_labels']:.2%}",
             f"{row['f1']:.4f}",
-            f"{row['page_ms']['median']:.1f}",
-            f"{row['page_time_over_torch']['median']:.2f}",
+            f"{row['page_wall']['ms']['median']:.0f}",
+            f"{row['page_wall']['over_torch']['median']:.2f}",
+            f"{row['page_cpu']['over_torch']['median']:.2f}",
             f"{row['mebibytes']:.1f}",
         ]
         for name, row in measurements.items()
@@ -207,6 +215,7 @@ def _record(
                     "entity F1",
                     "ms a page",
                     "time over torch's",
+                    "processor time over torch's",
                     "MiB",
                 ],
                 rows=rows,

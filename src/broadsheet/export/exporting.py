@@ -160,7 +160,9 @@ def _write_onnx(model: Any, inputs: dict[str, torch.Tensor], folder: Path, dynam
     tensors: Any = inputs
     shapes = None if dynamic == {0, 1} else {name: dict.fromkeys(dynamic, torch.export.Dim.AUTO) for name in inputs}
     config = OnnxConfig(dynamic=True, dynamic_shapes=shapes)
-    OnnxExporter().export(model, tensors, config=config).save_pretrained(folder)
+    exported = OnnxExporter().export(model, tensors, config=config)
+    exported.config = None  # the model's own is saved by `export_model`
+    exported.save_pretrained(folder)
 
 
 def _write_torch(model: Any, inputs: dict[str, torch.Tensor], folder: Path, dynamic: set[int]) -> None:

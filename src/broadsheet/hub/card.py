@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 from huggingface_hub import ModelCard
 
+from broadsheet.cards import fill
 from broadsheet.hub.code import read_json
 from broadsheet.tokenization.input_checks import InputError
 
@@ -61,12 +62,13 @@ def plain_card(config: dict[str, Any], repo: str) -> str:
         "tags": ["broadsheet", model_type, "document-understanding"],
         "pipeline_tag": pipeline_tag,
     }
-    title = repo.rpartition("/")[2]
-    return (
-        f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n# {title}\n\n"
-        f"A `{model_type}` model of Broadsheet. How it was trained, and what it scores, is not told here yet.\n\n"
-        f"## Use\n\n```python\nimport broadsheet\nfrom transformers import {auto_model}, AutoProcessor\n\n"
-        f'model = {auto_model}.from_pretrained("{repo}")\nprocessor = AutoProcessor.from_pretrained("{repo}")\n```\n'
+    return fill(
+        "model_cards/templates/plain.md",
+        front,
+        title=repo.rpartition("/")[2],
+        model_type=model_type,
+        auto_model=auto_model,
+        repo=repo,
     )
 
 

@@ -1,9 +1,12 @@
-"""The card of a dataset, from what the dataset says of itself."""
+"""The card of a dataset, from its corpus' card and from what the dataset says of itself."""
 
 from typing import Any
 
-import yaml
 from datasets import Dataset, DatasetDict
+from datasets.naming import camelcase_to_snakecase
+
+from broadsheet.cards import fill, read_corpus_card, split_card
+from broadsheet.dataset_scripts.loading import BUILDERS
 
 # Names of licences as corpora write them, and as the Hub does.
 _LICENSES = {
@@ -12,11 +15,16 @@ _LICENSES = {
     "mit": "mit",
     "cc0": "cc0-1.0",
 }
+# `datasets` names builders by their classes.
+_CORPORA = {camelcase_to_snakecase(builder.__name__): name for name, builder in BUILDERS.items()}
 
 
 def dataset_card(dataset: Dataset | DatasetDict, repo: str) -> str:
     """
     A README.md: what the dataset is, where it comes from, its licence, splits and columns.
+
+    What the corpus' card in `dataset_cards/` says of the corpus, its licence and its citation is taken over; of
+    another dataset the `info` says it.
 
     Args:
         dataset: of `broadsheet.load_dataset`, or any; its `info` has description, homepage and licence.
@@ -25,28 +33,41 @@ def dataset_card(dataset: Dataset | DatasetDict, repo: str) -> str:
     splits = dict(dataset) if isinstance(dataset, DatasetDict) else {"train": dataset}
     first = next(iter(splits.values()))
     info = first.info
-    front: dict[str, Any] = {"tags": ["broadsheet", "document-understanding", "layout"]}
+    corpus = read_corpus_card(_CORPORA.get(info.builder_name or "", ""))
+    front, sections = split_card(corpus) if corpus else (_metadata(info.license), {})
+    front = {"tags": ["broadsheet", "document-understanding", "layout"], **front}
+    front.pop("pretty_name", None)
+    front.pop("size_categories", None)
     tasks = [task for column, task in _TASKS.items() if column in first.features]
     if tasks:
         front["task_categories"] = tasks
-    if info.license:
-        known = _LICENSES.get(info.license.lower())
-        front["license"] = known or "other"
-        if known is None:
-            front["license_name"] = "".join(c if c.isalnum() else "-" for c in info.license.lower()).strip("-")[:60]
-    rows = "\n".join(f"| {name} | {len(part):,} |" for name, part in splits.items())
-    columns = "\n".join(f"| `{name}` | {_COLUMNS.get(name, 'see the features')} |" for name in first.features)
-    source = f"It comes from {info.homepage}.\n\n" if info.homepage else ""
-    terms = info.license or "Not told; ask who made it before you pass it on."
-    citation = f"\n## Citation\n\n```bibtex\n{info.citation.strip()}\n```\n" if info.citation else ""
-    return (
-        f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n# {repo.rpartition('/')[2]}\n\n"
-        f"{(info.description or 'Documents as words, boxes and pages.').strip()}\n\n{source}"
-        f'## Use\n\n```python\nfrom datasets import load_dataset\n\ndataset = load_dataset("{repo}")\n```\n\n'
-        f"| split | documents |\n|---|---|\n{rows}\n\n"
-        f"## Columns\n\n| column | what it holds |\n|---|---|\n{columns}\n\n"
-        f"## Licence\n\n{terms}\n{citation}"
+    else:
+        front.pop("task_categories", None)
+    citation = sections.get("Citation") or (f"```bibtex\n{info.citation.strip()}\n```" if info.citation else "")
+    reading = sections.get("How it is read")
+    about = [sections.get("") or (info.description or "Documents as words, boxes and pages.").strip(), reading]
+    return fill(
+        "dataset_cards/templates/dataset.md",
+        front,
+        title=repo.rpartition("/")[2],
+        about="\n\n".join(filter(None, about)),
+        source=f"It comes from {info.homepage}.\n\n" if info.homepage else "",
+        repo=repo,
+        splits="\n".join(f"| {name} | {len(part):,} |" for name, part in splits.items()),
+        columns="\n".join(f"| `{name}` | {_COLUMNS.get(name, 'see the features')} |" for name in first.features),
+        licence=sections.get("Licence") or info.license or "Not told; ask who made it before you pass it on.",
+        citation=f"\n\n## Citation\n\n{citation}" if citation else "",
     )
+
+
+def _metadata(license_name: str | None) -> dict[str, Any]:
+    if not license_name:
+        return {}
+    known = _LICENSES.get(license_name.lower())
+    if known:
+        return {"license": known}
+    name = "".join(c if c.isalnum() else "-" for c in license_name.lower()).strip("-")[:60]
+    return {"license": "other", "license_name": name}
 
 
 _TASKS = {

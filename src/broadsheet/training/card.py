@@ -2,39 +2,7 @@
 
 from typing import Any
 
-import yaml
-
-_TEXT = """# {title}
-
-A `{model_type}` model of Broadsheet for {task}, trained on `{dataset}` {start}. {parameters:,} parameters.
-
-## Use
-
-```python
-import broadsheet
-from transformers import {auto_model}, AutoProcessor
-
-model = {auto_model}.from_pretrained("{path}")
-processor = AutoProcessor.from_pretrained("{path}")
-```
-
-The model reads boxes of the {box_level}s and windows of {max_length} tokens, {stride} of them shared.
-
-## Results
-
-{results}
-
-Measured on merged {unit}s: each counts once, however many windows show it. Intervals are {confidence} bootstrap
-intervals over documents.
-
-## Training
-
-| | |
-|---|---|
-{training}
-
-Labels: {labels}.
-"""
+from broadsheet.cards import fill
 
 
 def model_card(results: dict[str, Any], auto_model: str) -> str:
@@ -86,7 +54,9 @@ def model_card(results: dict[str, Any], auto_model: str) -> str:
         "seed": results["seeds"]["training"],
         "wall time": f"{results['wall_time_s'] / 60:.1f} min on {results['environment']['device']}",
     }
-    text = _TEXT.format(
+    return fill(
+        "model_cards/templates/finetuned.md",
+        front,
         title=results["name"],
         model_type=results["model_type"],
         task=task.replace("_", " "),
@@ -104,4 +74,3 @@ def model_card(results: dict[str, Any], auto_model: str) -> str:
         training="\n".join(f"| {key} | {value} |" for key, value in training.items()),
         labels=", ".join(f"`{label}`" for label in results["labels"]),
     )
-    return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{text}"

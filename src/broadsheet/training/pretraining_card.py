@@ -2,39 +2,10 @@
 
 from typing import Any
 
-import yaml
 from transformers import AutoProcessor
 
+from broadsheet.cards import fill
 from broadsheet.training.baselines import BASELINES
-
-_TEXT = """# {title}
-
-A `{model_type}` model pre-trained by masked language modelling on `{dataset}` {start}. {parameters:,} parameters.
-
-## Use
-
-```python
-{imports}
-
-model = AutoModelForMaskedLM.from_pretrained("{path}")
-processor = {processor}.from_pretrained("{path}")
-```
-
-To fine-tune it: `broadsheet finetune RECIPE --model_name_or_path {path}`.
-
-## Results
-
-{results}
-
-{remarks}Perplexity is the exponential of the mean loss of the hidden tokens, all alike; intervals are bootstrap
-intervals over documents. The hidden tokens are the same for every model with this tokenizer and mask seed {mask_seed}.
-
-## Training
-
-| | |
-|---|---|
-{training}
-"""
 
 
 def pretraining_card(results: dict[str, Any]) -> str:
@@ -69,7 +40,9 @@ def pretraining_card(results: dict[str, Any]) -> str:
     else:
         processor = AutoProcessor
         imports = "import broadsheet\nfrom transformers import AutoModelForMaskedLM, AutoProcessor"
-    text = _TEXT.format(
+    return fill(
+        "model_cards/templates/pretrained.md",
+        front,
         imports=imports,
         processor=processor.__name__,
         title=results["name"],
@@ -83,4 +56,3 @@ def pretraining_card(results: dict[str, Any]) -> str:
         mask_seed=results["seeds"]["masks"],
         training="\n".join(f"| {key} | {value} |" for key, value in training.items()),
     )
-    return f"---\n{yaml.safe_dump(front, sort_keys=False)}---\n\n{text}"

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import yaml
 from datasets import Dataset
 from huggingface_hub.errors import StrictDataclassError
 from transformers import (
@@ -27,6 +26,7 @@ from transformers import (
     set_seed,
 )
 
+from broadsheet.cards import fill
 from broadsheet.metrics.rouge import rouge
 from broadsheet.modeling.configuration_pyramidion import PyramidionConfig
 from broadsheet.modeling.modeling_pyramidion import PyramidionForConditionalGeneration
@@ -363,36 +363,27 @@ def summary_card(results: dict[str, Any]) -> str:
         "tags": ["broadsheet", results["model_type"], "summarization", "long-documents"],
         "pipeline_tag": "summarization",
     }
-    budget, name = results["budget"], results["name"]
-    kind = f"from `{results['start']}`" if results["start"] else f"from scratch (`{results['preset']}`)"
-    return f"""---
-{yaml.safe_dump(front, sort_keys=False)}---
-
-# {name}
-
-A `{results["model_type"]}` model of Broadsheet that summarises documents of up to
-{results["data"]["max_source_length"]:,} tokens, trained on `{results["data"]["name"]}` {kind}.
-{results["parameters"]:,} parameters.
-
-```python
-import broadsheet
-from transformers import AutoModelForSeq2SeqLM, AutoProcessor
-
-model, processor = AutoModelForSeq2SeqLM.from_pretrained("{name}"), AutoProcessor.from_pretrained("{name}")
-batch = processor(text=text, truncation=True, max_length={results["data"]["max_source_length"]}, return_tensors="pt")
-print(processor.post_process_summaries(model.generate(**batch))[0])
-```
-
-## Results
-
-{_table(results["metrics"])}
-
-## Training
-
-{budget["steps"]} steps of {budget["batch_size"]} documents ({budget["epochs"]:g} epochs), learning rate
-{budget["learning_rate"]:g}, {budget["schedule"]}, seed {results["seeds"]["training"]};
-{budget["training_time_s"] / 60:.1f} min on {results["environment"]["device"]}.
-"""
+    data, budget = results["data"], results["budget"]
+    return fill(
+        "model_cards/templates/summarizer.md",
+        front,
+        title=results["name"],
+        model_type=results["model_type"],
+        max_source_length=data["max_source_length"],
+        dataset=data["name"],
+        start=f"from `{results['start']}`" if results["start"] else f"from scratch (`{results['preset']}`)",
+        parameters=results["parameters"],
+        path=results["name"],
+        results=_table(results["metrics"]),
+        steps=budget["steps"],
+        batch_size=budget["batch_size"],
+        epochs=budget["epochs"],
+        learning_rate=budget["learning_rate"],
+        schedule=budget["schedule"],
+        seed=results["seeds"]["training"],
+        minutes=budget["training_time_s"] / 60,
+        device=results["environment"]["device"],
+    )
 
 
 def _table(metrics: dict[str, Any]) -> str:
