@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--compare", metavar="CORPUS", help="measure both ONNX forms on this corpus, as funsd")
     parser.add_argument("--data_dir", help="with --compare: the folder of the corpus' official distribution")
     parser.add_argument("--split", default="test", help="with --compare: test (default); slices as test[:5] work")
-    parser.add_argument("--repetitions", type=int, default=7, help="with --compare: turns of each runtime at a page")
+    parser.add_argument("--repetitions", type=int, default=5, help="with --compare: turns of each runtime at a page")
     parser.add_argument("--record", action="store_true", help="with --compare: write results/onnx_CORPUS-small.json")
     arguments = parser.parse_args(sys.argv[1:] if argv is None else list(argv))
     if arguments.compare and not arguments.data_dir:

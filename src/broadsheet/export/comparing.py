@@ -150,6 +150,38 @@ def size_of(model: Any, folder: Path, name: str) -> int:
     return sum(file.stat().st_size for file in (folder / name).glob("model.onnx*"))
 
 
+def comparison_table(measurements: dict[str, Any], documents: int, words: int, repetitions: int) -> ResultTable:
+    """What RESULTS.md shows of the measurements."""
+    rows = [
+        [
+            NAMES[name],
+            f"{row['same_labels']:.2%}",
+            f"{row['f1']:.4f}",
+            f"{row['page_cpu']['ms']['median']:.1f}",
+            f"{row['page_cpu']['over_torch']['median']:.2f}",
+            f"{row['page_wall']['over_torch']['median']:.2f}",
+            f"{row['mebibytes']:.1f}",
+        ]
+        for name, row in measurements.items()
+    ]
+    return ResultTable(
+        caption=(
+            f"{documents} documents, {words} words. Of each document the median of {repetitions} turns, the model "
+            "alone; of these, and of their ratios, the median over the documents."
+        ),
+        columns=[
+            "",
+            "words labelled as by torch",
+            "entity F1",
+            "processor ms a page",
+            "processor time over torch's",
+            "time over torch's",
+            "MiB",
+        ],
+        rows=rows,
+    )
+
+
 def _record(
     arguments: argparse.Namespace,
     model: Any,
@@ -163,18 +195,6 @@ def _record(
     import onnxruntime
 
     corpus = arguments.compare
-    rows = [
-        [
-            NAMES[name],
-            f"{row['same_labels']:.2%}",
-            f"{row['f1']:.4f}",
-            f"{row['page_wall']['ms']['median']:.0f}",
-            f"{row['page_wall']['over_torch']['median']:.2f}",
-            f"{row['page_cpu']['over_torch']['median']:.2f}",
-            f"{row['mebibytes']:.1f}",
-        ]
-        for name, row in measurements.items()
-    ]
     start = Path(str(trained.get("start") or "")).name
     return Record(
         name=f"onnx_{corpus}-small",
@@ -203,23 +223,7 @@ def _record(
         environment={**describe_environment(), "onnxruntime": onnxruntime.__version__},
         measurements=measurements,
         tables=[
-            ResultTable(
-                caption=(
-                    f"{len(documents)} documents, {len(words)} words. Time for a page: the median over the documents "
-                    f"of the median of {arguments.repetitions} turns, the model alone; its ratio: the median over the "
-                    "documents."
-                ),
-                columns=[
-                    "",
-                    "words labelled as by torch",
-                    "entity F1",
-                    "ms a page",
-                    "time over torch's",
-                    "processor time over torch's",
-                    "MiB",
-                ],
-                rows=rows,
-            )
+            comparison_table(measurements, len(documents), len(words), arguments.repetitions),
         ],
         notes=[
             f"MODEL is what `broadsheet finetune` wrote{f' from {start}' if start else ''}; OUT gets both graphs. "
