@@ -73,13 +73,41 @@ def test_attention_of_a_word_per_head(pdf, model, tmp_path, capsys):
     assert attention.shape == (2, 13)
     assert ((attention > 0) & (attention < 1)).all()
     assert (attention.sum(1) < 1).all()  # the global token has the rest
-    assert draw_heads(document, 4, attention).info["page"] == 0
+    assert [picture.info["head"] for picture in draw_heads(document, 4, attention)] == [0, 1]
     picture = tmp_path / "heads.png"
     main_exits(["graph", str(pdf), "--model", str(model), "--select", "amount", "--json", "--picture", str(picture)])
     told = json.loads(capsys.readouterr().out)
     assert told["word"] == 4
     np.testing.assert_allclose(told["heads"], attention, atol=1e-6)
     assert picture.is_file()
+
+
+def test_heads_are_drawn_as_tints(pdf):
+    """The darkest word is the one that gets most; what gets nothing stays white; each head has a page of its own."""
+    document = read_document(pdf)
+    attention = np.zeros((9, len(document)))
+    attention[:, 0], attention[:, 1] = 0.6, 0.15
+    attention[8] = np.roll(attention[8], 2)
+    attention[:, -2:] = np.nan
+    pictures = draw_heads(document, 4, attention)
+    assert len(pictures) == 9
+    first, last = np.asarray(pictures[0], dtype=int), np.asarray(pictures[8], dtype=int)
+    scale = first.shape[1] / document.page_sizes[0][0]
+
+    def darkness(picture, word):
+        x0, y0, x1, y1 = (round(scale * edge) for edge in document.boxes[word])
+        return 255 - picture[y0:y1, x0:x1, 1].mean()  # green, which falls all along the scale
+
+    assert darkness(first, 0) > darkness(first, 1) + 20 > darkness(first, 5) + 40
+    assert darkness(last, 2) > darkness(last, 3) + 20
+    assert (first != last).any()
+
+
+def test_the_attention_command_names_the_one_for_heads(pdf, model, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["attention", str(pdf), "--model", str(model), "--select", "amount"])
+    assert stopped.value.code == 2
+    assert "broadsheet graph FILE --model" in " ".join(capsys.readouterr().err.split())
 
 
 def test_words_and_layers_that_are_not_there(pdf, model):

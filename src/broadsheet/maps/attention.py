@@ -134,6 +134,11 @@ class SkimMapper:
         """
         try:
             config = AutoConfig.from_pretrained(path)
+            if config.model_type == "formnet":
+                raise InputError(
+                    f"{path} is a 'formnet', whose heads are drawn one by one: use broadsheet graph FILE --model "
+                    f"{path} with --select TEXT or --word NUMBER."
+                )
             if config.model_type not in ("skimformer", "long_skimformer", "skimming_mask"):
                 raise InputError(
                     f"{path} is a '{config.model_type}', which has no skim-attention; take a skimformer or its like."

@@ -7,17 +7,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image, ImageColor, ImageDraw
+from PIL import Image, ImageDraw
 from transformers import AutoConfig, AutoModel, AutoProcessor
 
 from broadsheet.documents import Document
+from broadsheet.maps.picture import SELECTED_COLOR, percent, tint_words
 from broadsheet.registration import MODELS
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.token_graph import word_graph
-from broadsheet.visualization import PALETTE, page_font, render_pages
+from broadsheet.visualization import page_font, render_pages
 
-EDGE_COLOR, CUT_COLOR, NODE_COLOR, WORD_COLOR = "#0072B2", "#D55E00", "#333333", "#D55E00"
+EDGE_COLOR, CUT_COLOR, NODE_COLOR = "#0072B2", "#D55E00", "#333333"
 STRIP = 34  # pixels of the legend below a page
+# Pages of more heads than this are drawn smaller, at this share of their size.
+FULL_SIZE_HEADS, SMALL_SHARE = 4, 0.6
 LONGEST_WINDOW = 1024  # tokens
 
 
@@ -170,52 +173,41 @@ class HeadMapper:
         return words
 
 
-def draw_heads(
-    document: Document, word: int, attention: np.ndarray, top: int = 4, password: str | None = None
-) -> Image.Image:
+def draw_heads(document: Document, word: int, attention: np.ndarray, password: str | None = None) -> list[Image.Image]:
     """
-    Draw the attention of a word on its page, as in Figure 9 of the paper: a line from the word to what each head
-    attends to most, in the head's colour, the wider the more.
+    Draw the attention of a word on its page, head by head, as in Figures 9 and 12 of the paper: words tinted by what
+    they get, the word itself outlined in blue.
 
     Args:
         document: the document.
         word: the word's index.
         attention: `[heads, words]`, as `HeadMapper` returns it.
-        top: how many words of each head are shown, where they get a twentieth of its attention at least.
         password: opens an encrypted source.
+
+    Returns:
+        One RGB picture of the page per head, its `info` telling the `head` and the `page` (from 0). In each the
+        darkest colour is the head's highest attention.
     """
     page = document.page_ids[word]
-    picture = _pale_pages(document, [page], password)[0]
-    centers = _centers(document, page, picture)
-    layer = Image.new("RGBA", picture.size, (0, 0, 0, 0))
-    draw = ImageDraw.Draw(layer)
-    x, y = centers[word]
+    original = render_pages(document, [page], password)[0]
+    if len(attention) > FULL_SIZE_HEADS:
+        size = (round(original.width * SMALL_SHARE), round(original.height * SMALL_SHARE))
+        original = original.resize(size, Image.Resampling.LANCZOS)
+    pictures = []
     for head, row in enumerate(attention):
-        red, green, blue = ImageColor.getrgb(_head_color(head))[:3]
-        order = [index for index in np.argsort(-np.nan_to_num(row)) if document.page_ids[index] == page][:top]
-        for index in order:
-            if row[index] < 0.05:
-                continue
-            x0, y0, x1, y1 = _pixels(document, index, picture)
-            color = (red, green, blue, round(150 + 105 * float(row[index])))
-            # Heads that meet at a word stay apart.
-            shift = 3 * (head - len(attention) / 2)
-            middle = ((x0 + x1) / 2 + shift, (y0 + y1) / 2 + shift)
-            if index != word:
-                draw.line([(x, y), middle], fill=color, width=max(3, round(9 * float(row[index]))))
-            draw.rectangle((x0 - 2, y0 - 2, x1 + 2, y1 + 2), outline=color, width=2)
-    draw.rectangle(_pixels(document, word, picture), outline=WORD_COLOR, width=4)
-    picture = Image.alpha_composite(picture.convert("RGBA"), layer).convert("RGB")
-    picture = _with_caption(picture, f"attention from “{document.words[word]}”", page, document)
-    legend = ImageDraw.Draw(picture)
-    for head in range(len(attention)):
-        x, y = picture.width - 70 * (len(attention) - head), picture.height - STRIP / 2
-        legend.text((x, y), f"head {head}", fill=_head_color(head), font=page_font(15), anchor="lm")
-    return picture
-
-
-def _head_color(head: int) -> str:
-    return PALETTE[head % len(PALETTE)]
+        highest = float(np.nanmax(row))
+        # What is out of reach stays white.
+        picture = tint_words(original, document, np.where(row > 0, row, np.nan), page, highest or 1.0)
+        x0, y0, x1, y1 = _pixels(document, word, picture)
+        ImageDraw.Draw(picture).rectangle((x0 - 2, y0 - 2, x1 + 2, y1 + 2), outline=SELECTED_COLOR, width=2)
+        rest = max(0.0, 1 - float(np.nansum(row)))
+        caption = (
+            f"head {head}, from “{document.words[word]}”: {percent(highest)} at most, global token {percent(rest)}"
+        )
+        picture = _with_caption(picture, caption, page, document)
+        picture.info = {"page": page, "num_pages": document.num_pages, "head": head}
+        pictures.append(picture)
+    return pictures
 
 
 def _pale_pages(document: Document, pages: Sequence[int], password: str | None) -> list[Image.Image]:

@@ -66,7 +66,8 @@ def graph_command(
     else:
         console.print(_heads_table(document, chosen, attention))
     if picture is not None:
-        save_pages([draw_heads(document, chosen, attention)], picture)
+        pictures = draw_heads(document, chosen, attention)
+        save_pages(pictures, picture, max_pages=len(pictures))
 
 
 def _graph_table(document: Document, edges: np.ndarray, neighbors: np.ndarray) -> Table:

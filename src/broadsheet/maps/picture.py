@@ -45,7 +45,7 @@ def draw_attention(
     pictures = []
     for page, picture in zip(pages, render_pages(document, pages, password), strict=True):
         scale = (picture.width / document.page_sizes[page][0], picture.height / document.page_sizes[page][1])
-        picture = _tint(picture, document, attention, page, scale, highest)
+        picture = tint_words(picture, document, attention.words, page, highest)
         draw = ImageDraw.Draw(picture)
         if blocks:
             _draw_blocks(draw, attention, page, scale)
@@ -58,18 +58,22 @@ def draw_attention(
     return pictures
 
 
-def _tint(
-    picture: Image.Image,
-    document: Document,
-    attention: AttentionMap,
-    page: int,
-    scale: tuple[float, float],
-    highest: float,
-) -> Image.Image:
+def tint_words(picture: Image.Image, document: Document, values: np.ndarray, page: int, highest: float) -> Image.Image:
+    """
+    Tint each word of a page by its value: the darker the higher, the middle of the scale a quarter of `highest`.
+
+    Args:
+        picture: the page.
+        document: the document.
+        values: `[words]`, of all its words; NaN for those that stay as they are.
+        page: the page's number, from 0.
+        highest: the value of the darkest colour.
+    """
+    scale = (picture.width / document.page_sizes[page][0], picture.height / document.page_sizes[page][1])
     layer = Image.new("RGBA", picture.size, (0, 0, 0, 0))
     draw = ImageDraw.Draw(layer)
     for index in document.word_ids_of_page(page):
-        value = attention.words[index]
+        value = values[index]
         if np.isfinite(value):
             red, green, blue = _color(value / highest)
             draw.rectangle(_pixels(document.boxes[index], scale, 1), fill=(red, green, blue, round(255 * OPACITY)))
