@@ -238,3 +238,13 @@ def test_tables_share_runs() -> None:
     )
     assert ablation["layout"] == models["skimformer"]
     assert ablation["contextualized"] == models["skimformer_contextualized"]
+
+
+def test_formnets_are_pretrained_once_for_both_datasets() -> None:
+    forms, receipts = (read_table(f"formnet_pretrained_{name}").runs("small", "/data") for name in ("funsd", "cord"))
+    starts = [{need.identity for run in runs for need in run.needs} for runs in (forms, receipts)]
+    assert starts[0] == starts[1]
+    assert len(starts[0]) == 4
+    # A row starts from its own variant.
+    pretrained = {run.row: run.needs[0].row for run in forms}
+    assert all(pretrained[row] == f"pretrained-{row}" for row in ("etc", "rich", "gcn", "both"))
