@@ -11,7 +11,7 @@ from .matrix_products import multiply
 from .seeded_dropout import drop
 
 # Elements of a block of probabilities: what a CPU's cache holds well, what fills a GPU.
-CPU_BLOCK, GPU_BLOCK = 1 << 20, 1 << 28
+CPU_BLOCK, GPU_BLOCK = 1 << 19, 1 << 28
 ENOUGH_ROWS = 512  # for fast products
 
 
@@ -38,7 +38,7 @@ class LayerGradients:
         settle_every: how many layers settle together, if they do.
     """
 
-    def __init__(self, settle_every: int = 3) -> None:
+    def __init__(self, settle_every: int = 2) -> None:
         self._settle_every = settle_every
         self._left: list[_Entry] = []
 
@@ -46,11 +46,11 @@ class LayerGradients:
         self,
         output_gradient: torch.Tensor,
         value: torch.Tensor,
-        settle: Callable[[list[LeftPair]], LeftPair] | None = None,
+        settle: Callable[[list[LeftPair], LeftPair | None], LeftPair] | None = None,
     ) -> None:
         """
-        A layer's `[batch, heads, length, head_size]` each. With `settle`, which makes the gradients of query and key
-        out of pairs, every few layers' pairs give way to these.
+        A layer's `[batch, heads, length, head_size]` each. With `settle`, which adds what pairs give to the gradients
+        of query and key, or makes these, every few layers' pairs give way to them.
         """
         # Layers that run backward inside of their own passes (reentrant checkpointing) are never settled together.
         current = torch._C._current_graph_task_id()
@@ -60,14 +60,12 @@ class LayerGradients:
         if settle is None or len(pairs) < self._settle_every:
             return
         del self._left[-self._settle_every :], group
-        query_gradient, key_gradient = settle(pairs)
         before = self._left[-1] if self._left else None
         if before is not None and before.settled is not None and before.backward_pass == current:
-            before.settled[0].add_(query_gradient)
-            before.settled[1].add_(key_gradient)
+            settle(pairs, before.settled)
             before.layers += len(pairs)
         else:
-            self._left.append(_Entry(current, len(pairs), None, (query_gradient, key_gradient)))
+            self._left.append(_Entry(current, len(pairs), None, settle(pairs, None)))
 
     def take(self, link: torch.Tensor | None) -> tuple[list[LeftPair], list[LeftPair]]:
         """

@@ -37,7 +37,8 @@ def multiply(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     pairs = zip(left.reshape(-1, rows, size), right.reshape(-1, size, columns), strict=True)
     # A transposed left factor is read faster on the right.
     products = [_product(a, b) if a.is_contiguous() else _product(b.t(), a.t()).t() for a, b in pairs]
-    return torch.stack(products).view(*left.shape[:-1], columns)
+    together = products[0] if len(products) == 1 else torch.stack(products)
+    return together.reshape(*left.shape[:-1], columns)
 
 
 def _runs_in_onednn(multiplications: int, left: torch.Tensor, right: torch.Tensor) -> bool:

@@ -65,7 +65,7 @@ class SkimAttention(nn.Module):
     # Without dropout, layers over inputs longer than this settle on the way, so many together: beyond it, what they
     # leave weighs more than the time that this takes.
     settle_length = 1024
-    settle_every = 3
+    settle_every = 2
 
     def __init__(self, layout_size: int, num_heads: int, head_size: int, dropout: float, recompute_length: int):
         super().__init__()
@@ -100,6 +100,7 @@ class SkimAttention(nn.Module):
         seed = draw_seed() if dropout else 0
         if layout.shape[1] > self.recompute_length and not keep:
             return SkimPattern(query=query, key=key, mask=mask, dropout=dropout, seed=seed)
+        query, key = query.contiguous(), key.contiguous()  # every block reads all keys; once for all who save them
         returned = LayerGradients(self.settle_every)
         probabilities, link = _KeptProbabilities.apply(query, key, mask, dropout, seed, returned)
         if dropout or layout.shape[1] <= self.settle_length:
@@ -181,7 +182,6 @@ class _KeptProbabilities(torch.autograd.Function):
         seed: int,
         returned: LayerGradients,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        query, key = query.contiguous(), key.contiguous()  # every block reads all keys
         probabilities = query.new_empty(*query.shape[:3], query.shape[2])
         for block in row_blocks(query):
             clean = _clean_block(query, key, mask, block)
@@ -199,26 +199,33 @@ class _KeptProbabilities(torch.autograd.Function):
         pairs, settled = ctx.returned.take(link)
         if direct is None and not pairs and not settled:
             return None, None, None, None, None, None
-        gradients = _PatternGradients(query, key, direct, pairs)
+        gradients = _PatternGradients(query, key, direct, pairs, settled.pop() if settled else None)
         if direct is not None or pairs:
             for block in row_blocks(query):
                 clean = _clean_block(query, key, mask, block)
                 gradients.add(block, clean, drop_probabilities(clean, ctx.dropout, ctx.seed, block.number))
         query_gradient, key_gradient = gradients.sums
         for of_query, of_key in settled:
-            query_gradient += of_query
-            key_gradient += of_key
+            query_gradient.add_(of_query)
+            key_gradient.add_(of_key)
         return query_gradient.to(query.dtype), key_gradient.to(key.dtype), None, None, None, None
 
 
 class _PatternGradients:
     """
     Gradients of query and key, block by block: from what the layers left, sum of dO v^T as one product, and from what
-    came for A itself.
+    came for A itself; added to sums, if there are any.
     """
 
-    def __init__(self, query: torch.Tensor, key: torch.Tensor, direct: torch.Tensor | None, pairs: list[LeftPair]):
-        self.sums = zeros_to_sum(query), zeros_to_sum(key)
+    def __init__(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        direct: torch.Tensor | None,
+        pairs: list[LeftPair],
+        sums: LeftPair | None = None,
+    ):
+        self.sums = sums or (zeros_to_sum(query), zeros_to_sum(key))
         self._query, self._key, self._direct, self._pairs = query, key, direct, pairs
 
     def add(self, block: RowBlock, clean: torch.Tensor, dropped: torch.Tensor) -> None:
@@ -259,8 +266,8 @@ class _ReadKept(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:  # type: ignore[override]
         probabilities, value, query, key = ctx.saved_tensors
 
-        def settle(pairs: list[LeftPair]) -> LeftPair:
-            gradients = _PatternGradients(query, key, None, pairs)
+        def settle(pairs: list[LeftPair], sums: LeftPair | None) -> LeftPair:
+            gradients = _PatternGradients(query, key, None, pairs, sums)
             for block in row_blocks(query):
                 gradients.add(block, block.of(probabilities), block.of(probabilities))
             return gradients.sums

@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from .attention_blocks import zeros_to_sum
 from .layout_embeddings import is_traced
-from .seeded_dropout import keep_mask, keep_scale
+from .seeded_dropout import drop
 
 # Elements of the scores that are worked on at once: what a CPU's cache holds well, what fills a GPU.
 CPU_CHUNK, GPU_CHUNK = 1 << 20, 1 << 27
@@ -135,8 +135,8 @@ class Block(NamedTuple):
 
     queries: torch.Tensor  # [batch, blocks, block]
     keys: torch.Tensor  # [batch, blocks, K]
-    exists: torch.Tensor  # bool [batch or 1, blocks, 1, block, 1], places with a token that attends to any
-    allowed: torch.Tensor  # bool [batch or 1, blocks, 1, block, K]
+    exists: torch.Tensor | None  # bool [batch or 1, blocks, 1, block, 1], places with a token that attends to any
+    allowed: torch.Tensor | None  # bool [batch or 1, blocks, 1, block or 1, K]; both None for all
     number: int
 
 
@@ -149,13 +149,15 @@ def table_blocks(table: BlockTable, batch: int, heads: int, with_terms: bool = F
     for number, start in enumerate(range(0, blocks, step)):
         members = None if table.members is None else table.members[:, start : start + step]
         part = BlockTable(table.queries[:, start : start + step], table.keys[:, start : start + step], members)
-        allowed = part.allowed()
+        allowed = (part.keys >= 0).unsqueeze(-2) if members is None else part.allowed()
         exists = (part.queries >= 0) & allowed.any(-1)
+        # On the CPU it costs little to see that a step is not needed; on a GPU it would mean to wait.
+        looks = table.keys.device.type == "cpu" and not is_traced()
         yield Block(
             part.queries.clamp(min=0).expand(batch, -1, -1),
             part.keys.clamp(min=0).expand(batch, -1, -1),
-            exists[:, :, None, :, None],
-            allowed.unsqueeze(2),
+            None if looks and bool(exists.all()) else exists[:, :, None, :, None],
+            None if looks and bool(allowed.all()) else allowed.unsqueeze(2),
             number,
         )
 
@@ -181,17 +183,26 @@ def scatter_tokens(gradient: torch.Tensor, index: torch.Tensor, total: Any) -> N
     total.view(-1, flat.shape[-1]).index_add_(0, _rows(index, total.shape[1]), flat.to(total.dtype))
 
 
+def _zeros_by_token(tensor: torch.Tensor) -> torch.Tensor:
+    """Zeros `[batch, length, heads, size]` to sum the gradient of `[batch, heads, length, size]` in."""
+    batch, heads, length, size = tensor.shape
+    return zeros_to_sum(tensor.new_empty(batch, length, heads, size))
+
+
 def block_probabilities(scores: torch.Tensor, block: Block) -> torch.Tensor:
-    """Softmax over what is allowed, zero in places without a token: `[batch, blocks, heads, block, K]`."""
+    """
+    Softmax over what is allowed, zero in places without a token: `[batch, blocks, heads, block, K]`. The scores may be
+    written over.
+    """
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    return wide.masked_fill(~block.allowed, torch.finfo(wide.dtype).min).softmax(-1) * block.exists
+    if block.allowed is not None:
+        wide = wide.masked_fill_(~block.allowed, torch.finfo(wide.dtype).min)
+    probabilities = wide.softmax(-1)
+    return probabilities if block.exists is None else probabilities.mul_(block.exists)
 
 
 def drop_block(probabilities: torch.Tensor, dropout: float, seed: int, block: Block) -> torch.Tensor:
-    if not dropout:
-        return probabilities
-    keep = keep_mask(tuple(probabilities.shape), dropout, seed + block.number, probabilities.device)
-    return (probabilities * keep).mul_(keep_scale(dropout))
+    return drop(probabilities, dropout, seed + block.number)
 
 
 def differentiable_terms(
@@ -227,7 +238,8 @@ class _SparseAttention(torch.autograd.Function):
         batch, heads, length, _ = query.shape
         output = value.new_zeros(batch, length, heads, value.shape[-1])
         for block in table_blocks(table, batch, heads, terms is not None):
-            scores = gather_tokens(query, block.queries) @ gather_tokens(key, block.keys).transpose(-1, -2) * scaling
+            # The factor where there are fewest numbers.
+            scores = (gather_tokens(query, block.queries) * scaling) @ gather_tokens(key, block.keys).transpose(-1, -2)
             if terms is not None:
                 assert query_numbers is not None
                 assert key_numbers is not None
@@ -246,13 +258,14 @@ class _SparseAttention(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:  # type: ignore[override]
         inputs = ctx.saved_tensors
         query, key, value, query_numbers, key_numbers = inputs
-        totals = [None if x is None else zeros_to_sum(x.transpose(1, 2).contiguous()) for x in inputs]
+        totals = [None if x is None else _zeros_by_token(x) for x in inputs]
         batch, heads = query.shape[:2]
         for block in table_blocks(ctx.table, batch, heads, ctx.terms is not None):
             q, k, v = (
                 gather_tokens(x, i) for x, i in zip(inputs, (block.queries, block.keys, block.keys), strict=False)
             )
-            scores = q @ k.transpose(-1, -2) * ctx.scaling
+            q = q * ctx.scaling
+            scores = q @ k.transpose(-1, -2)
             if ctx.terms is not None:
                 numbers = [gather_tokens(query_numbers, block.queries), gather_tokens(key_numbers, block.keys)]
                 made, pull_back = differentiable_terms(ctx.terms, numbers)
@@ -261,14 +274,14 @@ class _SparseAttention(torch.autograd.Function):
             dropped = drop_block(clean, ctx.dropout, ctx.seed, block)
             output_gradient = gather_tokens(gradient, block.queries)
             scatter_tokens(dropped.to(v.dtype).transpose(-1, -2) @ output_gradient, block.keys, totals[2])
-            product = (output_gradient @ v.transpose(-1, -2)) * dropped
+            product = (output_gradient @ v.transpose(-1, -2)).to(dropped.dtype).mul_(dropped)
             scores_gradient = product.addcmul_(clean, product.sum(-1, keepdim=True), value=-1)
             if ctx.terms is not None:
                 parts = pull_back(scores_gradient.to(made.dtype))
                 for total, index, part in zip(totals[3:], (block.queries, block.keys), parts, strict=True):
                     scatter_tokens(part, index, total)
-            scores_gradient = scores_gradient.to(q.dtype).mul_(ctx.scaling)
-            scatter_tokens(scores_gradient @ k, block.queries, totals[0])
+            scores_gradient = scores_gradient.to(q.dtype)
+            scatter_tokens((scores_gradient @ k).mul_(ctx.scaling), block.queries, totals[0])
             scatter_tokens(scores_gradient.transpose(-1, -2) @ q, block.keys, totals[1])
         gradients = [
             None if total is None else total.transpose(1, 2).to(x.dtype)
