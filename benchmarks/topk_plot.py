@@ -11,14 +11,14 @@ COLORS = ("#222222", "#c0392b", "#e08a2e", "#8a5fb0", "#3b6fb6", "#4c9f4c", "#7f
 MARKERS = "osD^vPX*<>"
 
 
-def draw(curves: dict[tuple[int, int], dict[str, Any]], quantity: str, names: list[str], path: Path) -> None:
+def draw(curves: dict[tuple[int, int], dict[str, Any]], quantity: str, names: list[str | None], path: Path) -> None:
     """
     A panel for each k, n to the right, and one for the largest n, k to the right.
 
     Args:
         curves: (n, k) -> operator -> `quantity`: a number, or a summary whose median is drawn.
         quantity: "nccs" or "cpu_s".
-        names: the operators in the legend's order.
+        names: the operators in the legend's order; None for one that keeps its color free.
         path: the PNG file.
     """
     longest = max(n for n, _ in curves)
@@ -36,7 +36,7 @@ def draw(curves: dict[tuple[int, int], dict[str, Any]], quantity: str, names: li
     every[0].set_ylabel(LABELS[quantity])
     # Not every operator is in every panel.
     handles = {text: line for axes in every for line, text in zip(*axes.get_legend_handles_labels(), strict=True)}
-    shown = [name for name in names if name in handles]
+    shown = [name for name in names if name is not None and name in handles]
     figure.legend(
         [handles[name] for name in shown], shown, loc="outside lower center", ncols=5, frameon=False, fontsize=8
     )
@@ -44,10 +44,10 @@ def draw(curves: dict[tuple[int, int], dict[str, Any]], quantity: str, names: li
     figure.savefig(path, dpi=130, metadata={"Software": None})
 
 
-def _panel(axes: Axes, points: dict[int, dict[str, Any]], quantity: str, names: list[str]) -> None:
+def _panel(axes: Axes, points: dict[int, dict[str, Any]], quantity: str, names: list[str | None]) -> None:
     for place, name in enumerate(names):
         along = sorted(x for x, found in points.items() if name in found)
-        if not along:
+        if name is None or not along:
             continue
         values = [points[x][name][quantity] for x in along]
         heights = [1e3 * value["median"] if isinstance(value, dict) else value for value in values]

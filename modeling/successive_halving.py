@@ -176,7 +176,7 @@ def tournament(
     padded, given = missing > 0 or mask is not None, scores
     orders = []
     while scores.shape[1] > k:
-        order = descending(scores) if sort else _as_they_stand(scores)
+        order = descending(scores) if sort else _as_they_stand(scores, padded)
         ranked, half = scores.gather(1, order), scores.shape[1] // 2
         one, other = ranked[:, :half], ranked[:, half:].flip(1)
         scores = torch.lerp(other, one, torch.sigmoid(_strength(one, peak, base) - _strength(other, peak, base)))
@@ -220,10 +220,13 @@ def _sorted_places(keys: torch.Tensor) -> torch.Tensor:
     return packed & 0xFFFFFFFF
 
 
-def _as_they_stand(scores: torch.Tensor) -> torch.Tensor:
+def _as_they_stand(scores: torch.Tensor, padded: bool) -> torch.Tensor:
     """The order without sorting: padding last, and of each pair the stronger one first."""
-    order = (scores == -math.inf).to(torch.uint8).sort(dim=1, stable=True).indices
-    ranked = scores.gather(1, order)
+    if padded:
+        order = (scores == -math.inf).to(torch.uint8).sort(dim=1, stable=True).indices
+        ranked = scores.gather(1, order)
+    else:
+        order, ranked = torch.arange(scores.shape[1], device=scores.device).expand(scores.shape), scores
     half = scores.shape[1] // 2
     lost = ranked[:, half:].flip(1) > ranked[:, :half]
     return torch.where(torch.cat([lost, lost.flip(1)], 1), order.flip(1), order)
@@ -257,7 +260,7 @@ class _Tournament(torch.autograd.Function):
         if real is not None:
             # Padding is never read: in its place stands the strongest leaf, with weight 0.
             rows = torch.where(real, rows, torch.where(real[..., :1], rows[..., :1], 0))
-        values, present = scores.flatten()[rows], real
+        values, present = scores.flatten().index_select(0, rows.flatten()).view_as(rows), real
         if real is not None:
             values = values.masked_fill(~real, 0.0)
         rounds: list[tuple[torch.Tensor, ...]] = []
@@ -307,7 +310,10 @@ class _Tournament(torch.autograd.Function):
             up, down = to_difference, to_difference
             if ctx.peak == "power":
                 up, down = up * stronger * slope, down * weaker * slope
-            to_values = torch.stack([up + to_values * won, to_values * lost - down], -1).flatten(-2)
+            to_pairs = to_values.new_empty((*to_values.shape, 2))
+            torch.addcmul(up, to_values, won, out=to_pairs[..., 0])
+            torch.addcmul(-down, to_values, lost, out=to_pairs[..., 1])
+            to_values = to_pairs.flatten(-2)
         to_scores = _to_entries(to_values, rows, real, embeddings.shape[:2].numel())
         return to_embeddings, to_scores.view(embeddings.shape[:2]), None, None, None, None
 
@@ -316,7 +322,11 @@ def _weights(rounds: list[tuple[torch.Tensor, ...]], like: torch.Tensor) -> list
     """For each round, first to last, what its entries weigh in the survivor, `[batch, k, entries]`; then ones."""
     weights = [torch.ones_like(like)]
     for *_, won, lost in reversed(rounds):
-        weights.append(torch.stack([weights[-1] * won, weights[-1] * lost], -1).flatten(-2))
+        above = weights[-1]
+        pairs = above.new_empty((*above.shape, 2))
+        torch.mul(above, won, out=pairs[..., 0])
+        torch.mul(above, lost, out=pairs[..., 1])
+        weights.append(pairs.flatten(-2))
     return weights[::-1]
 
 
@@ -339,7 +349,7 @@ def _leaf_gradients(
             survivor.unsqueeze(-1), gradient.reshape(-1, size), mode="sum", per_sample_weights=weight.unsqueeze(-1)
         )
     (products,) = torch.autograd.grad(total, weight, embeddings.reshape(-1, size))
-    return total.detach().view_as(embeddings), products[rows]
+    return total.detach().view_as(embeddings), products.index_select(0, rows.flatten()).view_as(rows)
 
 
 def _to_entries(values: torch.Tensor, rows: torch.Tensor, real: torch.Tensor | None, entries: int) -> torch.Tensor:
