@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator
+from itertools import tee
 from typing import Any
 
 import torch
@@ -10,16 +11,23 @@ from transformers import AutoModelForTokenClassification, AutoProcessor
 from broadsheet.documents import Document
 from broadsheet.export import ExportedEncoder, is_exported
 from broadsheet.hub.errors import hub_sentence
-from broadsheet.modeling.viterbi import WordDecoder, is_bioes
+from broadsheet.pipelines.streaming import Job, window_size
+from broadsheet.pipelines.token_classification import DocumentTokenClassificationPipeline
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.merging import TokenClassificationResult
 
-DEFAULT_MAX_LENGTH = 512
+
+class _WordPipeline(DocumentTokenClassificationPipeline):
+    """The pipeline, with the labels of all words as its results."""
+
+    def postprocess(self, model_outputs: Job, **settings: Any) -> TokenClassificationResult:  # type: ignore[override]
+        return self.merged(model_outputs, settings["aggregation_strategy"])
 
 
 class FieldExtractor:
     """
-    Labels every word of a document of any length, and gathers the labels into entities.
+    Labels every word of a document of any length, and gathers the labels into entities: what
+    `pipeline("document-token-classification")` does, with the words that are in no entity too.
 
     Args:
         model: a token classification model of the family, or one exported.
@@ -39,13 +47,19 @@ class FieldExtractor:
         batch_size: int = 8,
         device: str | None = None,
     ):
-        named_length = processor.tokenizer.model_max_length
-        self.max_length = max_length or (named_length if named_length < 1_000_000 else DEFAULT_MAX_LENGTH)
-        self.stride = self.max_length // 4 if stride is None else stride
+        self.max_length, self.stride = window_size(processor, max_length, stride)
         self.batch_size = batch_size
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        self.model = model.eval().to(self.device)
+        self.model = model.eval()
         self.processor = processor
+        self._pipeline = _WordPipeline(
+            model=model,
+            processor=processor,
+            device=self.device,
+            batch_size=batch_size,
+            max_length=self.max_length,
+            stride=self.stride,
+        )
 
     @classmethod
     def from_pretrained(cls, path: str | os.PathLike[str], **kwargs: Any) -> "FieldExtractor":
@@ -72,31 +86,11 @@ class FieldExtractor:
             )
         return cls(model, processor, **kwargs)
 
-    @torch.inference_mode()
     def __call__(self, document: Document | dict[str, Any]) -> TokenClassificationResult:
         """The label and score of every word of a document, and its entities in reading order."""
-        batch = self.processor(
-            documents=document,
-            truncation=True,
-            max_length=self.max_length,
-            stride=self.stride,
-            padding=True,
-            return_overflowing_tokens=True,
-            return_word_ids=True,
-            clip_boxes=True,
-            return_tensors="pt",
-        )
-        inputs = batch.model_inputs.to(self.device)
-        logits = []
-        for start in range(0, len(batch["input_ids"]), self.batch_size):
-            windows = {name: tensor[start : start + self.batch_size] for name, tensor in inputs.items()}
-            logits.append(self.model(**windows).logits.float().cpu())
-        id2label = self.model.config.id2label
-        decode = WordDecoder(id2label) if is_bioes(list(id2label.values())) else None
-        merge = self.processor.post_process_token_classification
-        return merge(torch.cat(logits), batch, document, id2label, decode=decode)[0]
+        return self._pipeline(document)
 
     def map(self, documents: Iterable[Document]) -> Iterator[tuple[Document, TokenClassificationResult]]:
-        """Documents with their results, one after the other, as they come."""
-        for document in documents:
-            yield document, self(document)
+        """Documents with their results, as they come; windows of several documents share batches."""
+        given, read = tee(documents)
+        return zip(given, self._pipeline(iter(read)), strict=True)

@@ -1,16 +1,18 @@
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from PIL import Image
-from tests.hub.models import save
+from tests.hub.models import save, tiny
 from tests.pdfs import make_letter
 from transformers import pipeline
 
 from broadsheet.documents import Document, read_pdf
 from broadsheet.extraction import FieldExtractor
+from broadsheet.modeling.viterbi import WordDecoder, is_bioes
 from broadsheet.pipelines.inputs import as_document
 from broadsheet.registration import MODELS
 from broadsheet.tokenization.input_checks import InputError
@@ -56,16 +58,72 @@ def near(found: Any, expected: Any) -> bool:
     return found == pytest.approx(expected, abs=1e-5) if isinstance(expected, float) else found == expected
 
 
+def by_hand(model: Any, processor: Any, document: Document) -> Any:
+    """What the pipeline comes to, with all windows in one batch."""
+    batch = processor(
+        documents=document,
+        truncation=True,
+        padding=True,
+        return_overflowing_tokens=True,
+        return_word_ids=True,
+        clip_boxes=True,
+        return_tensors="pt",
+        **WINDOW,
+    )
+    with torch.no_grad():
+        outputs = model(**batch.model_inputs)
+    id2label = model.config.id2label
+    decode = WordDecoder(id2label) if is_bioes(list(id2label.values())) else None
+    return processor.post_process_token_classification(outputs, batch, document, id2label, decode=decode)[0]
+
+
+def test_extractor_is_the_pipeline_with_all_words(letters: list[Path], tmp_path: Path) -> None:
+    model, processor = save("skimformer", "ForTokenClassification", tmp_path / "model")
+    extractor = FieldExtractor(model, processor, device="cpu", batch_size=3, **WINDOW)
+    documents = [read_pdf(path) for path in letters]
+    read: list[int] = []
+
+    def reading() -> Iterator[Document]:
+        for place, document in enumerate(documents):
+            read.append(place)
+            yield document
+
+    stream = extractor.map(reading())
+    first = next(stream)
+    assert read[-1] < len(documents) - 1
+    for (document, result), same in zip([first, *stream], documents, strict=True):
+        assert document is same
+        expected = by_hand(model, processor, document)
+        assert result.labels == expected.labels == extractor(document).labels
+        assert result.scores == pytest.approx(expected.scores, abs=1e-5)
+        assert [entity.word_ids for entity in result.entities] == [entity.word_ids for entity in expected.entities]
+
+
+def test_labels_in_bioes_are_a_legal_sequence(letters: list[Path]) -> None:
+    model, processor = tiny("skimformer", "ForTokenClassification")
+    names = ["O", *(f"{mark}-{kind}" for kind in ("total", "date") for mark in "BIES")]
+    config = type(model.config)(**{**model.config.to_dict(), "id2label": dict(enumerate(names))})
+    model = type(model)(config).eval()
+    torch.nn.init.normal_(model.classifier.weight, std=2.0)
+    found = FieldExtractor(model, processor, device="cpu", **WINDOW)(read_pdf(letters[0]))
+    assert found.labels == by_hand(model, processor, read_pdf(letters[0])).labels
+    assert len(set(found.labels)) > 3
+    for before, after in pairwise(["O", *found.labels, "O"]):
+        inside, kind = before[0] in "BI", before[2:]
+        assert after in (f"I-{kind}", f"E-{kind}") if inside else after[0] in "OBS"
+    entities = pipeline(TAG, model=model, processor=processor, device="cpu", **WINDOW)(letters[0])
+    assert [entity["words"] for entity in entities] == [entity.word_ids for entity in found.entities]
+
+
 @pytest.mark.parametrize("model_type", ENCODERS)
 def test_windows_of_documents_share_batches_and_change_nothing(
     model_type: str, letters: list[Path], tmp_path: Path
 ) -> None:
     model, processor = save(model_type, "ForTokenClassification", tmp_path / "model")
     tagger = pipeline(TAG, model=model, processor=processor, device="cpu", batch_size=5, **WINDOW)
-    extractor = FieldExtractor(model, processor, device="cpu", batch_size=1, **WINDOW)
     results = tagger(letters)
     for path, entities in zip(letters, results, strict=True):
-        expected = extractor(read_pdf(path)).entities
+        expected = by_hand(model, processor, read_pdf(path)).entities
         assert [entity["words"] for entity in entities] == [entity.word_ids for entity in expected]
         for entity, other in zip(entities, expected, strict=True):
             assert entity["label"] == other.label

@@ -41,6 +41,8 @@ class ExportedEncoder:
         InputError: the folder holds no graph, or onnxruntime is not installed.
     """
 
+    device = torch.device("cpu")
+
     def __init__(self, folder: str | Path, threads: int | None = None):
         folder = Path(folder)
         if not is_exported(folder):

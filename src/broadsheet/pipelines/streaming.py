@@ -13,12 +13,12 @@ import torch
 from transformers.pipelines.base import Pipeline
 
 from broadsheet.documents import Document
-from broadsheet.extraction import DEFAULT_MAX_LENGTH
 from broadsheet.pipelines.inputs import as_document, source_of
 from broadsheet.tokenization.collation import LayoutDataCollator
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.layout_batch import WORD_ID_KEYS
 
+DEFAULT_MAX_LENGTH = 512
 _NO_LIMIT = 1_000_000
 
 
@@ -183,9 +183,7 @@ class DocumentPipeline(Pipeline):
 
     def windows_of(self, document: Any, question: str | None, settings: dict[str, Any]) -> Job:
         """A document, with a question where there is one, cut into windows by the processor."""
-        named = self.processor.tokenizer.model_max_length
-        max_length = settings["max_length"] or (named if named < _NO_LIMIT else DEFAULT_MAX_LENGTH)
-        stride = max_length // 4 if settings["stride"] is None else settings["stride"]
+        max_length, stride = window_size(self.processor, settings["max_length"], settings["stride"])
         batch = self.processor(
             text=question,
             documents=document,
@@ -213,6 +211,13 @@ class DocumentPipeline(Pipeline):
     def postprocess(self, model_outputs: Any, **settings: Any) -> Any:  # type: ignore[override]
         """The result of one document."""
         raise NotImplementedError(f"{type(self).__name__} does not say what its results are.")
+
+
+def window_size(processor: Any, max_length: int | None, stride: int | None) -> tuple[int, int]:
+    """Tokens of a window, and those that neighbours share, where None stands for what `DocumentPipeline` says."""
+    named = processor.tokenizer.model_max_length
+    length = max_length or (named if named < _NO_LIMIT else DEFAULT_MAX_LENGTH)
+    return length, length // 4 if stride is None else stride
 
 
 def _check_on_error(on_error: str) -> str:
