@@ -248,3 +248,19 @@ def test_formnets_are_pretrained_once_for_both_datasets() -> None:
     # A row starts from its own variant.
     pretrained = {run.row: run.needs[0].row for run in forms}
     assert all(pretrained[row] == f"pretrained-{row}" for row in ("etc", "rich", "gcn", "both"))
+
+
+@pytest.mark.parametrize("name", ["ablation_funsd", "ablation_cord", "pretrained_funsd", "pretrained_cord"])
+def test_formnets_of_the_small_scale_are_small(name: str) -> None:
+    """A flag takes the place of what the recipe says as a whole: every new model is told all its sizes."""
+    runs = read_table(f"formnet_{name}").runs("small", "/data")
+    built = 0
+    for run in {each.identity: each for whole in runs for each in (whole, *whole.needs)}.values():
+        if "--model_name_or_path" in run.arguments:
+            assert "--config_overrides" not in run.arguments
+            continue
+        settings = json.loads(run.arguments[run.arguments.index("--config_overrides") + 1])
+        assert settings["hidden_size"] == (192 if run.row == "heavy" else 128)
+        assert settings["num_hidden_layers"] == settings["num_graph_layers"] == 3
+        built += 1
+    assert built == {"ablation_funsd": 15, "ablation_cord": 12}.get(name, 7)
