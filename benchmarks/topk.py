@@ -121,9 +121,14 @@ def measure(size: Size, names: list[str], repetitions: int, with_quality: bool =
     times = time_operators(names, size, repetitions)
     results: dict[str, dict[str, Any]] = {}
     for name in names:
-        results[name] = {"cpu_s": summarise(times[name]), "ratio": paired_ratio(times[name], times[HARD])}
+        summaries = {"cpu_s": summarise(times[name]), "ratio": paired_ratio(times[name], times[HARD])}
         if PLAIN in times:
-            results[name]["plain_ratio"] = paired_ratio(times[name], times[PLAIN])
+            summaries["plain_ratio"] = paired_ratio(times[name], times[PLAIN])
+        # So many sizes: a record of every round would be half a megabyte.
+        results[name] = {
+            kind: {part: value for part, value in summary.items() if part != "values"}
+            for kind, summary in summaries.items()
+        }
         if with_quality:
             results[name]["nccs"] = quality(name, size)
     return results
