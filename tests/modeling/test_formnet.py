@@ -27,6 +27,14 @@ def test_presets(name):
     assert count == pytest.approx(PARAMETERS[name], abs=0.1)
 
 
+@pytest.mark.parametrize(("name", "count"), [("A1", 99.1), ("A2", 176.9)])
+def test_sizes_of_table_3(name, count):
+    """ETC and the wider ETC, with Rich Attention alone: 104 and 187 million in the paper."""
+    with torch.device("meta"):
+        model = FormNetForTokenClassification(FormNetConfig.from_preset(name, use_super_tokens=False))
+    assert millions(model) == pytest.approx(count, abs=0.1)
+
+
 def test_a_preset_takes_settings_and_others_are_refused():
     config = FormNetConfig.from_preset("A2", num_hidden_layers=3, vocab_size=50)
     assert (config.hidden_size, config.num_attention_heads, config.num_hidden_layers) == (768, 12, 3)
