@@ -24,6 +24,7 @@ from broadsheet.tokenization.tagging import bio_labels
 logger = logging.getLogger(__name__)
 
 LABELS = bio_labels(("HEADER", "QUESTION", "ANSWER"))
+ALL_LABELS = [*LABELS, "B-OTHER", "I-OTHER"]
 ENTITY_TYPES = ("header", "question", "answer", "other")
 FOLDERS = {"train": "training_data", "test": "testing_data"}
 
@@ -34,17 +35,20 @@ class FunsdConfig(DocumentConfig):
     Options of FUNSD.
 
     Attributes:
+        funsd_labels: how many types of blocks `labels` tell: 3, or 4 with "other", as FormNet counts them.
         keep_empty_words: keep the words whose text is empty (890 of 31,485); the field drops them.
         clip_boxes: cut boxes at the page's edge; otherwise a box beyond it is an error. The official files have none.
     """
 
+    funsd_labels: int = 3
     keep_empty_words: bool = False
     clip_boxes: bool = False
 
 
 class Funsd(DocumentBuilder):
     """
-    FUNSD as rows with IOB2 `labels` (blocks of type "other" are O), `entities`, `links` and `segment_ids`.
+    FUNSD as rows with IOB2 `labels` (blocks of type "other" are O, unless `funsd_labels=4`), `entities`, `links` and
+    `segment_ids`.
 
     `entities` keeps every block of the form, in the file's order, with `word_ids` counted after empty words were
     dropped (a block of empty words alone has none); `segment_ids` gives each word's position in it.
@@ -57,12 +61,19 @@ class Funsd(DocumentBuilder):
     )
 
     def _info(self) -> datasets.DatasetInfo:
+        if self.config.funsd_labels not in (3, 4):
+            raise InputError(
+                f"funsd_labels is {self.config.funsd_labels}; set it to 3, or to 4 for the type other too."
+            )
         return datasets.DatasetInfo(
             description="FUNSD: form understanding in noisy scanned documents.",
             homepage="https://guillaumejaume.github.io/FUNSD/",
             license="non-commercial, research and educational purposes only",
-            features=document_features(labels=LABELS, entities=True, links=True),
+            features=document_features(labels=self._labels(), entities=True, links=True),
         )
+
+    def _labels(self) -> list[str]:
+        return ALL_LABELS if self.config.funsd_labels == 4 else LABELS
 
     def find_files(self, data_dir: str) -> dict[str, list[str]]:
         """Annotation files by split; `data_dir` is the unpacked archive or its `dataset` folder."""
@@ -90,11 +101,12 @@ class Funsd(DocumentBuilder):
             self._words += len(block["words"])
             self._dropped += len(block["words"]) - len(kept)
             label = block["label"]
+            is_outside = f"B-{label.upper()}" not in self._labels()
             for index, word in enumerate(kept):
                 row["words"].append(word["text"])
                 row["boxes"].append(word["box"])
                 row["segment_ids"].append(position)
-                row["labels"].append("O" if label == "other" else f"{'I' if index else 'B'}-{label.upper()}")
+                row["labels"].append("O" if is_outside else f"{'I' if index else 'B'}-{label.upper()}")
             first = len(row["words"]) - len(kept)
             row["entities"].append(
                 {"type": label, "word_ids": list(range(first, len(row["words"]))), "text": block["text"]}

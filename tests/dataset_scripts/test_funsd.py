@@ -9,6 +9,7 @@ from tests.dataset_scripts.funsd_files import block, form, write_form, write_fun
 
 from broadsheet.dataset_scripts import load_dataset
 from broadsheet.dataset_scripts.funsd import LABELS, png_size
+from broadsheet.tokenization.bioes import bioes_names
 from broadsheet.tokenization.input_checks import InputError
 
 
@@ -44,6 +45,17 @@ def test_row_of_a_form(tmp_path, load):
     assert row["page_sizes"] == [[500, 300]]
     assert row["id"] == "a"
     assert row["source"] == str(tmp_path / "f" / "training_data" / "images" / "a.png")
+
+
+def test_other_is_a_fourth_type_on_request(tmp_path, load):
+    blocks = [block(0, "answer", ["Ann"], 10, 10, []), block(1, "other", ["fine", "print"], 10, 70, [])]
+    write_form(tmp_path / "f" / "training_data", "a", blocks)
+    dataset = load("funsd", data_dir=tmp_path / "f", split="train", funsd_labels=4)
+    names = dataset.features["labels"].feature.names
+    assert len(bioes_names(names)) == 17
+    assert [names[i] for i in dataset[0]["labels"]] == ["B-ANSWER", "B-OTHER", "I-OTHER"]
+    with pytest.raises(InputError, match="funsd_labels is 5; set it to 3"):
+        load("funsd", data_dir=tmp_path / "f", split="train", funsd_labels=5)
 
 
 def test_empty_words_are_kept_on_request_and_counted(tmp_path, load, caplog):
@@ -141,7 +153,7 @@ def test_wrong_arguments(funsd, load, tmp_path):
         load("funsd", data_dir=funsd, split="validation")
     with pytest.raises(InputError, match="cannot be streamed"):
         load("funsd", data_dir=funsd, split="train[:2]", streaming=True)
-    with pytest.raises(InputError, match="no option 'keep_words'; its options are clip_boxes, keep_empty_words"):
+    with pytest.raises(InputError, match="no option 'keep_words'; its options are clip_boxes, funsd_labels, keep"):
         load("funsd", data_dir=funsd, keep_words=True)
 
 
