@@ -17,17 +17,26 @@ from .seeded_dropout import Dropout
 from .tracing import is_traced
 
 
-def sinusoidal_positions(positions: torch.Tensor, size: int) -> torch.Tensor:
+def sinusoidal_positions(positions: torch.Tensor, size: int, rates: list[float] | None = None) -> torch.Tensor:
     """
     Vaswani et al.'s positions as fairseq has them, all sines before all cosines.
 
-    Shapes: `positions` `[...]` -> float32 `[..., size]`; wavelengths from 2 pi to 10000 * 2 pi.
+    Shapes: `positions` `[...]` -> float32 `[..., size]`; wavelengths from 2 pi to 10000 * 2 pi. `rates` are those of
+    `position_rates`, which are computed where they are not given.
+    """
+    rate = torch.tensor(rates or position_rates(size), device=positions.device, dtype=torch.float32)
+    angles = positions.to(torch.float32).unsqueeze(-1) * rate
+    return torch.cat([angles.sin(), angles.cos()], -1)
+
+
+def position_rates(size: int) -> list[float]:
+    """
+    Radians of each pair of coordinates from one position to the next. Another runtime's `exp` may round them
+    otherwise, which eight thousand positions on is a thousandth of a radian: a graph gets them as numbers.
     """
     half = size // 2
     step = math.log(10000) / max(1, half - 1)
-    rates = (torch.arange(half, device=positions.device, dtype=torch.float32) * -step).exp()
-    angles = positions.to(torch.float32).unsqueeze(-1) * rates
-    return torch.cat([angles.sin(), angles.cos()], -1)
+    return (torch.arange(half, device="cpu", dtype=torch.float32) * -step).exp().tolist()
 
 
 class PyramidionEmbeddings(nn.Module):
@@ -44,6 +53,7 @@ class PyramidionEmbeddings(nn.Module):
         self.use_positions = use_positions
         self.use_layout = use_layout
         self.offset = config.position_offset
+        self._rates = position_rates(size)
         # Kept from call to call: eight thousand positions take as long as a layer's norms. No buffer, it is not a
         # part of the model.
         self._table: torch.Tensor | None = None
@@ -75,7 +85,7 @@ class PyramidionEmbeddings(nn.Module):
         length, size = like.shape[1:]
         if is_traced() or isinstance(start, torch.Tensor):
             places = torch.arange(length, device=like.device) + start + self.offset
-            return sinusoidal_positions(places, size).to(like.dtype)
+            return sinusoidal_positions(places, size, self._rates).to(like.dtype)
         end = start + length
         table = self._table
         if table is None or len(table) < end or table.device != like.device or table.dtype != like.dtype:

@@ -95,6 +95,18 @@ def test_pyramidion_encoder_in_onnx(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_positions_of_long_inputs_in_onnx(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    _, processor = tiny("pyramidion", "ForConditionalGeneration")
+    sizes = {"max_source_length": 8192, "num_hidden_layers": 1, "block_size": 64}
+    model = seq2seq.Case(seq2seq.Variant("blockwise", {"encoder_lengths": None, **sizes})).model(
+        torch.float32, vocab_size=len(processor.tokenizer)
+    )
+    export_model(model, processor, tmp_path)
+    check_pyramidion(tmp_path, model, (8192,))
+
+
+@pytest.mark.slow
 def test_pyramidion_by_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("onnxruntime")
     model, _ = save("pyramidion", "ForConditionalGeneration", tmp_path / "model")

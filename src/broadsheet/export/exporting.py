@@ -97,9 +97,10 @@ def sample_inputs(model: Any, processor: Any, length: int | None = None) -> dict
         raise InputError(f"length is {length}; trace with documents of four tokens or more.")
     features = []
     for size in (length, 2 * length // 3):
-        # Words of one sub-word or more: cut to the size.
-        words = ["a"] * size
-        boxes = [[40.0 * (i % 12), 12.0 * (i // 12), 40.0 * (i % 12) + 30, 12.0 * (i // 12) + 9] for i in range(size)]
+        # Of words of more than one sub-word, those are cut that do not fit.
+        count = max(1, size - processor.tokenizer.num_special_tokens_to_add())
+        words = ["a"] * count
+        boxes = [[40.0 * (i % 12), 12.0 * (i // 12), 40.0 * (i % 12) + 30, 12.0 * (i // 12) + 9] for i in range(count)]
         sizes = [(500.0, max(700.0, boxes[-1][3]))]
         document = {"words": words, "boxes": boxes, "page_sizes": sizes}
         row = processor(documents=document, truncation=True, max_length=size)
