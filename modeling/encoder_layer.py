@@ -13,9 +13,8 @@ from .matrix_products import Linear
 from .seeded_dropout import Dropout
 from .tracing import is_traced
 
-# Documents of more tokens keep of a layer what its attention needs; the rest, five sixths, the backward pass computes
-# again, a part of the tokens at a time: a quarter more multiplications.
-RECOMPUTE_LENGTH, RECOMPUTE_PART = 1024, 512
+# What a layer does not keep, the backward pass computes again, so many tokens at a time.
+RECOMPUTE_PART = 512
 
 
 class ResidualOutput(nn.Module):
@@ -69,6 +68,10 @@ class EncoderLayer(GradientCheckpointingLayer):
         attention: maps `[batch, length, hidden]` and further arguments to `[batch, length, attention_size]`.
     """
 
+    # Documents of more tokens keep of a layer what its attention needs; the rest, five sixths, is computed again: a
+    # quarter more multiplications.
+    recompute_length = 1024
+
     def __init__(
         self,
         attention: nn.Module,
@@ -86,7 +89,7 @@ class EncoderLayer(GradientCheckpointingLayer):
 
     def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         """`[batch, length, hidden]` -> `[batch, length, hidden]`; further arguments go to the attention."""
-        if hidden_states.shape[1] <= RECOMPUTE_LENGTH or is_traced():
+        if hidden_states.shape[1] <= self.recompute_length or is_traced():
             return self._feed_forward(self.attention(hidden_states, *args, **kwargs))
         attended = self.attention.self(hidden_states, *args, **kwargs)
         attended = attended[0] if isinstance(attended, tuple) else attended

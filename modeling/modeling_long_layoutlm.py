@@ -43,6 +43,8 @@ from .warm_start import WarmStartModelMixin
 class LongLayoutLMLayer(EncoderLayer):
     """A layer of LayoutLM with the sparse attention."""
 
+    recompute_length = 4096  # the sparse attention keeps little, so that longer documents are kept whole
+
     def __init__(self, config: LongLayoutLMConfig):
         super().__init__(
             LongLayoutLMSelfAttention(config),

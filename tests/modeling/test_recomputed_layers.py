@@ -52,7 +52,7 @@ def run(each: SkimformerForTokenClassification) -> dict[str, torch.Tensor]:
 def test_same_values_and_gradients(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     each = model()
     expected = run(each)
-    monkeypatch.setattr(encoder_layer, "RECOMPUTE_LENGTH", LENGTH - 1)
+    monkeypatch.setattr(encoder_layer.EncoderLayer, "recompute_length", LENGTH - 1)
     monkeypatch.setattr(encoder_layer, "RECOMPUTE_PART", part)
     torch.testing.assert_close(run(each), expected)
 
@@ -60,7 +60,7 @@ def test_same_values_and_gradients(part: int, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_backward_draws_the_dropout_of_forward(checkpointing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the same draws, a small step along the gradient changes the loss by what the gradient says."""
-    monkeypatch.setattr(encoder_layer, "RECOMPUTE_LENGTH", 0)
+    monkeypatch.setattr(encoder_layer.EncoderLayer, "recompute_length", 0)
     monkeypatch.setattr(encoder_layer, "RECOMPUTE_PART", 7)
     each = model(dropout=0.3)
     if checkpointing:
@@ -97,5 +97,5 @@ def test_less_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         return sum(sizes.values())
 
     everything = kept()
-    monkeypatch.setattr(encoder_layer, "RECOMPUTE_LENGTH", 0)
+    monkeypatch.setattr(encoder_layer.EncoderLayer, "recompute_length", 0)
     assert kept() < 0.75 * everything
