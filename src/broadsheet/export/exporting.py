@@ -1,6 +1,7 @@
 """
 Write an encoder down as a graph, equal to the model: for every batch size and length, and of Pyramidion, whose pooling
-is fixed in the graph, for every batch size at one length that shorter documents are padded to.
+is fixed in the graph, for every batch size at one length that shorter documents are padded to. Its pooling compares
+scores: where rounding alone tells two of them apart, another runtime may let the other one pass.
 """
 
 import importlib.util
