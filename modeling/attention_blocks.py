@@ -59,7 +59,7 @@ class LayerGradients:
         pairs = [entry.pair for entry in group if entry.pair is not None and entry.backward_pass == current]
         if settle is None or len(pairs) < self._settle_every:
             return
-        del self._left[-self._settle_every :], group
+        del self._left[-self._settle_every :]
         before = self._left[-1] if self._left else None
         if before is not None and before.settled is not None and before.backward_pass == current:
             settle(pairs, before.settled)
@@ -120,6 +120,18 @@ def row_blocks(query: torch.Tensor) -> Iterator[RowBlock]:
         yield RowBlock(
             slice(document, document + documents), slice(head, head + together), slice(row, row + rows), number
         )
+
+
+def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """
+    Softmax over the last dimension, in float32 at least, where the bool mask (broadcastable, None for all) is True. A
+    row without any is uniform.
+    """
+    dtype = scores.dtype
+    scores = scores.to(torch.promote_types(dtype, torch.float32))
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    return scores.softmax(-1).to(dtype)
 
 
 def drop_probabilities(probabilities: torch.Tensor, rate: float, seed: int, number: int) -> torch.Tensor:

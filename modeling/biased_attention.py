@@ -12,7 +12,15 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from .attention_blocks import RowBlock, add_products, drop_probabilities, row_blocks, score_gradient, zeros_to_sum
+from .attention_blocks import (
+    RowBlock,
+    add_products,
+    drop_probabilities,
+    masked_softmax,
+    row_blocks,
+    score_gradient,
+    zeros_to_sum,
+)
 from .matrix_products import multiply
 
 
@@ -117,10 +125,7 @@ def biased_probabilities(
 
 
 def _softmax(scores: torch.Tensor, bias: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) + bias
-    if mask is not None:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    return scores.softmax(-1)
+    return masked_softmax(scores.to(torch.promote_types(scores.dtype, torch.float32)) + bias, mask)
 
 
 class _Link(torch.autograd.Function):

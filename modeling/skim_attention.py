@@ -26,6 +26,7 @@ from .attention_blocks import (
     RowBlock,
     add_products,
     drop_probabilities,
+    masked_softmax,
     row_blocks,
     score_gradient,
     zeros_to_sum,
@@ -130,15 +131,7 @@ def skim_probabilities(query: torch.Tensor, key: torch.Tensor, mask: torch.Tenso
     `[batch, heads, length, length]`. With all boxes equal every probability is 1 / (number of tokens). A row without
     a token to attend to, in a document of padding alone, is uniform.
     """
-    return _softmax(query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5, mask)
-
-
-def _softmax(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    dtype = scores.dtype
-    scores = scores.to(torch.promote_types(dtype, torch.float32))
-    if mask is not None:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    return scores.softmax(-1).to(dtype)
+    return masked_softmax(query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5, mask)
 
 
 def read_pattern(pattern: SkimPattern, value: torch.Tensor) -> torch.Tensor:
@@ -321,4 +314,4 @@ class _RecomputedAttention(torch.autograd.Function):
 def _clean_block(query: torch.Tensor, key: torch.Tensor, mask: torch.Tensor | None, block: RowBlock) -> torch.Tensor:
     mask = None if mask is None else mask[block.documents]
     scaled = block.of(query) * query.shape[-1] ** -0.5
-    return _softmax(multiply(scaled, block.keys(key).transpose(-1, -2)), mask)
+    return masked_softmax(multiply(scaled, block.keys(key).transpose(-1, -2)), mask)

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 
-from .attention_blocks import LayerGradients, zeros_to_sum
+from .attention_blocks import LayerGradients
 from .encoder_layer import merge_heads, split_heads
 from .global_tokens import GlobalTokens, gather_global, global_probabilities, put_global_rows
 from .layout_embeddings import is_traced
@@ -28,6 +28,7 @@ from .sparse_attention import (
     scatter_tokens,
     sparse_attention,
     table_blocks,
+    zeros_by_token,
 )
 
 
@@ -196,7 +197,7 @@ class _KeptBlocks(torch.autograd.Function):
         outputs = torch.cat([output for output, _ in returned], -1)
         values = torch.cat([value for _, value in returned], -1)
         scaling = query.shape[-1] ** -0.5
-        totals = [zeros_to_sum(tensor.transpose(1, 2).contiguous()) for tensor in (query, key)]
+        totals = [zeros_by_token(tensor) for tensor in (query, key)]
         start = 0
         for block in table_blocks(ctx.table, *query.shape[:2]):
             q, k = gather_tokens(query, block.queries), gather_tokens(key, block.keys)
@@ -246,7 +247,7 @@ class _ReadBlocks(torch.autograd.Function):
             ctx.returned.leave(gradient, value)
         value_gradient = None
         if ctx.needs_input_grad[2]:
-            total = zeros_to_sum(value.transpose(1, 2).contiguous())
+            total = zeros_by_token(value)
             start = 0
             for block in table_blocks(ctx.table, *value.shape[:2]):
                 part = gather_tokens(gradient, block.queries)

@@ -183,7 +183,7 @@ def scatter_tokens(gradient: torch.Tensor, index: torch.Tensor, total: Any) -> N
     total.view(-1, flat.shape[-1]).index_add_(0, _rows(index, total.shape[1]), flat.to(total.dtype))
 
 
-def _zeros_by_token(tensor: torch.Tensor) -> torch.Tensor:
+def zeros_by_token(tensor: torch.Tensor) -> torch.Tensor:
     """Zeros `[batch, length, heads, size]` to sum the gradient of `[batch, heads, length, size]` in."""
     batch, heads, length, size = tensor.shape
     return zeros_to_sum(tensor.new_empty(batch, length, heads, size))
@@ -258,7 +258,7 @@ class _SparseAttention(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:  # type: ignore[override]
         inputs = ctx.saved_tensors
         query, key, value, query_numbers, key_numbers = inputs
-        totals = [None if x is None else _zeros_by_token(x) for x in inputs]
+        totals = [None if x is None else zeros_by_token(x) for x in inputs]
         batch, heads = query.shape[:2]
         for block in table_blocks(ctx.table, batch, heads, ctx.terms is not None):
             q, k, v = (
