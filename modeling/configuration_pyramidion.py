@@ -26,7 +26,8 @@ class PyramidionConfig(WarmStartConfigMixin, PreTrainedConfig):
         hidden_dropout_prob: dropout of embeddings, attention outputs and feed-forward outputs.
         attention_probs_dropout_prob: dropout of the attention probabilities.
         max_source_length: the input length that `encoder_lengths` starts from. Longer and shorter inputs are read too:
-            there is no table of positions. Traced models (export, compile) pad their input to it.
+            there is no table of positions. Compiled models pad their input to it, or to its double and so on; exported
+            ones take no longer input than it, if their example was none.
         encoder_lengths: the length after each encoder layer, none longer than the one before; where it falls, the
             representations are pooled. None for no pooling. An input of fewer tokens is pooled less or not at all.
         block_size: tokens of the encoder's attention blocks; None for full attention.
@@ -178,6 +179,10 @@ class PyramidionConfig(WarmStartConfigMixin, PreTrainedConfig):
             raise ValueError('scorer="attention" goes with operator="hard": its scores have no gradient and no range.')
         if self.is_encoder_decoder is not True:
             raise ValueError("is_encoder_decoder=False is no Pyramidion; leave it out.")
+        if self.peak_base <= 1:
+            raise ValueError(
+                f"peak_base={self.peak_base} lets higher scores weigh no more than lower ones; set it above 1."
+            )
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
             rate = getattr(self, name)
             if rate is not None and not 0 <= rate < 1:

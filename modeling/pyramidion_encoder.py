@@ -17,6 +17,7 @@ from .heads import EncoderHeadMixin
 from .layout_embeddings import check_bbox
 from .pyramidion_layers import PyramidionDecoderAttention, PyramidionEmbeddings, PyramidionEncoderLayer
 from .representation_pooling import LinearScorer, RepresentationPooling, make_scorer
+from .successive_halving import padded_length
 from .token_inputs import check_token_inputs
 from .tracing import is_traced
 from .warm_start import WarmStartModelMixin
@@ -145,8 +146,14 @@ class PyramidionEncoder(PyramidionPreTrainedModel):
             hidden_states, mask = hidden_states.masked_fill(~mask.unsqueeze(-1), 0.0), None
         length = shape[1]
         if is_traced() and (config.block_size is not None or config.encoder_lengths):
-            # The number of blocks and of rounds is fixed in the graph.
-            hidden_states, mask = _pad(hidden_states, mask, config.max_source_length)
+            # The number of blocks and of rounds is fixed in the graph; a longer document has a graph of its own.
+            total = padded_length(length, config.max_source_length)
+            if not config.mask_padding and length != total:
+                raise ValueError(
+                    f"With mask_padding=False the padding of a compiled or exported model would take part; pad "
+                    f"{length} tokens to {total} before, with attention_mask."
+                )
+            hidden_states, mask = _pad(hidden_states, mask, total)
         hidden_states, mask, blocks = self._cut(hidden_states, mask)
         for place, layer in enumerate(self.layer):
             k = self.pooled[place] if self.pooled else None

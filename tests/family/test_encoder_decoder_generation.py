@@ -267,6 +267,36 @@ def test_torch_export(name: str) -> None:
         with torch.no_grad():
             actual, expected = program(**batch, use_cache=False), model(**batch, use_cache=False)
         assert_close(actual["logits"], expected.logits, 1e-5)
+    if name != "vanilla":
+        batch = {**case.batch(lengths=(70,), labels=False), "decoder_input_ids": torch.full((1, 6), 7)}
+        with pytest.raises((AssertionError, RuntimeError), match="32"):
+            program(**batch, use_cache=False)
+
+
+@pytest.mark.parametrize("name", ["pyramidion", "blockwise"])
+def test_longer_documents_in_a_graph(name: str) -> None:
+    """Nothing beyond `max_source_length` is cut off where the model is compiled or exported."""
+    torch._dynamo.reset()
+    case = Case(next(variant for variant in VARIANTS if variant.name == name))
+    model, batch = case.model(torch.float32), case.batch(lengths=(70, 41), labels=False)
+    batch |= {"decoder_input_ids": torch.full((2, 4), 5), "use_cache": False}
+    with torch.no_grad():
+        expected = model(**batch).logits
+        assert_close(torch.compile(model, backend="eager")(**batch).logits, expected, 1e-5)
+        program = torch.export.export(model, (), batch, strict=False).module()
+        assert_close(program(**batch)["logits"], expected, 1e-5)
+
+
+def test_unmasked_padding_in_a_graph() -> None:
+    case = Case(VARIANTS[0])
+    model = case.model(torch.float32, mask_padding=False)
+    batch = {**case.batch(lengths=(20, 9), labels=False), "decoder_input_ids": torch.full((2, 4), 5)}
+    with torch.no_grad(), pytest.raises(ValueError, match="pad 20 tokens to 32 before, with attention_mask"):
+        torch.export.export(model, (), {**batch, "use_cache": False}, strict=False)
+    batch |= {**case.batch(lengths=(20, 9), labels=False, pad_to=32), "use_cache": False}
+    with torch.no_grad():
+        program = torch.export.export(model, (), batch, strict=False).module()
+        assert_close(program(**batch)["logits"], model(**batch).logits, 1e-5)
 
 
 @pytest.mark.slow

@@ -189,6 +189,7 @@ def test_presets():
         ({"scorer": "attention"}, 'goes with operator="hard"'),
         ({"num_attention_heads": 7}, "no multiple"),
         ({"block_size": 0}, "block_size=0"),
+        ({"peak_base": 0}, "peak_base=0 lets higher scores weigh no more"),
         ({"hidden_dropout_prob": 1.5}, "no dropout rate"),
     ],
 )
