@@ -114,6 +114,39 @@ def shift_right(labels: torch.Tensor, start: int | None, pad: int | None) -> tor
     return shifted.masked_fill(shifted == -100, 0 if pad is None else pad)
 
 
+def check_target(target: torch.Tensor, name: str, vocab_size: int, *sources: Any) -> None:
+    """
+    Refuse summaries that the model cannot read or write.
+
+    Args:
+        target: int `[batch, target length]`.
+        name: "decoder_input_ids", or "labels", which may be -100.
+        vocab_size: rows of the word embeddings.
+        sources: what may hold the documents: tensors of two or more dimensions, the encoder's output, None.
+
+    Raises:
+        ValueError: naming what is at fault, and the remedy.
+    """
+    if target.dim() != 2:
+        raise ValueError(f"{name} has the shape {list(target.shape)}; pass a batch, [batch, target length].")
+    if is_traced():
+        return
+    given = [source if isinstance(source, torch.Tensor) else source[0] for source in sources if source is not None]
+    for source in given:
+        if source.dim() > 1 and len(source) != len(target):
+            raise ValueError(f"There are {len(source)} documents but {len(target)} rows of {name}; pass one for each.")
+    faulty = (target < 0) | (target >= vocab_size)
+    if name == "labels":
+        faulty &= target != -100
+    if faulty.any():
+        row, token = (int(index) for index in faulty.nonzero()[0])
+        ignored = " (or -100, which is not predicted)" if name == "labels" else ""
+        raise ValueError(
+            f"{name} holds {int(target[row, token])} at token {token} in row {row}, outside 0..{vocab_size - 1}"
+            f"{ignored}; use the checkpoint's own tokenizer."
+        )
+
+
 class PyramidionModel(PyramidionPreTrainedModel):
     """
     Encoder and decoder.
@@ -179,6 +212,9 @@ class PyramidionModel(PyramidionPreTrainedModel):
         """
         if self.decoder is None:
             raise ValueError("This model has no decoder; call its encoder, or build it with add_decoder=True.")
+        if decoder_input_ids is not None:
+            rows = self.decoder.embeddings.word_embeddings.num_embeddings
+            check_target(decoder_input_ids, "decoder_input_ids", rows, input_ids, inputs_embeds, encoder_outputs)
         if encoder_outputs is None:
             encoder_outputs = self.encoder(input_ids, attention_mask, bbox, inputs_embeds, **kwargs)
         elif not isinstance(encoder_outputs, BaseModelOutput):
@@ -187,15 +223,6 @@ class PyramidionModel(PyramidionPreTrainedModel):
         if decoder_input_ids is None and decoder_inputs_embeds is None:
             start = self.config.decoder_start_token_id
             decoder_input_ids = torch.full((source.shape[0], 1), 0 if start is None else start, device=source.device)
-        if decoder_input_ids is not None and not is_traced():
-            rows = self.decoder.embeddings.word_embeddings.num_embeddings
-            faulty = (decoder_input_ids < 0) | (decoder_input_ids >= rows)
-            if faulty.any():
-                row, token = (int(index) for index in faulty.nonzero()[0])
-                raise ValueError(
-                    f"decoder_input_ids holds {int(decoder_input_ids[row, token])} at token {token} in row {row}, "
-                    f"outside 0..{rows - 1}; use the checkpoint's own tokenizer."
-                )
         outputs = self.decoder(
             input_ids=decoder_input_ids,
             attention_mask=decoder_attention_mask,
@@ -266,6 +293,7 @@ class PyramidionForConditionalGeneration(PyramidionPreTrainedModel, GenerationMi
         items = kwargs.pop("num_items_in_batch", None)
         if labels is not None:
             use_cache = False
+            check_target(labels, "labels", self.config.vocab_size, input_ids, inputs_embeds, encoder_outputs)
             if decoder_input_ids is None and decoder_inputs_embeds is None:
                 decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         outputs = self.pyramidion(

@@ -336,6 +336,20 @@ def test_bad_input(case: Case) -> None:
     refuses(model, {**batch, "inputs_embeds": torch.zeros(4, 29, 16)}, "either input_ids or inputs_embeds")
 
 
+@heads(GENERATION, MODEL)
+def test_bad_summaries(case: Case) -> None:
+    model, batch = case.model(torch.float32), case.batch()
+    name = "labels" if case.head == GENERATION else "decoder_input_ids"
+    for place in (0, -1):
+        faulty = batch[name].clone()
+        faulty[1, place] = 60
+        refuses(model, {**batch, name: faulty}, rf"{name} holds 60 at token \d in row 1, outside 0..59")
+    refuses(model, {**batch, name: batch[name][:3]}, rf"There are 4 documents but 3 rows of {name}")
+    refuses(model, {**batch, name: batch[name][0]}, rf"{name} has the shape \[7\]; pass a batch")
+    if case.head == GENERATION:
+        refuses(model, {**batch, name: batch[name].masked_fill(batch[name] == -100, -1)}, "labels holds -1")
+
+
 def test_layout_needs_boxes() -> None:
     case = Case(next(variant for variant in VARIANTS if variant.name == "layout"))
     model, batch = case.model(torch.float32), case.batch()
