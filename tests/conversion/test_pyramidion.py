@@ -171,6 +171,30 @@ def test_without_pooling(tmp_path):
     assert model.config.block_size is None
 
 
+@pytest.mark.parametrize(
+    ("pooling", "attention", "block"),
+    [
+        ("topk", "pooler", 8),
+        ("topk", "pooler_no_block", None),
+        ("topk", "only_blockwise", 8),
+        ("lambda", "pooler", None),
+        ("lambda", "only_blockwise", 8),
+        (None, "pooler", 8),
+    ],
+)
+def test_blocks(tmp_path, pooling, attention, block):
+    path = save(tmp_path / "a.pt", encoder_pooling=pooling, use_sparse_attn=attention)
+    config = convert_pyramidion(path, tmp_path / "out").config
+    assert config.block_size == block
+    assert config.encoder_lengths == (None if pooling == "lambda" else [32, 16, 4])
+
+
+@pytest.mark.parametrize("told", ["{}", "", None])
+def test_lengths_that_are_not_told_are_halves(tmp_path, told):
+    model = convert_pyramidion(save(tmp_path / "a.pt", enc_layers_and_token_width=told), tmp_path / "out")
+    assert model.config.encoder_lengths == [16, 8, 4]
+
+
 def test_dictionary_becomes_a_processor(tmp_path):
     path = dictionary(tmp_path / "dict.txt")
     convert_pyramidion(save(tmp_path / "a.pt"), tmp_path / "out", path)
@@ -205,6 +229,11 @@ def test_output_of_its_own(tmp_path):
         ({"encoder_normalize_before": True}, "encoder_normalize_before"),
         ({"enc_layers_and_token_width": "{1: 16"}, "which is no dictionary"),
         ({"enc_layers_and_token_width": "{1: 15}"}, "encoder_lengths=.* goes from 32 to 15"),
+        ({"enc_layers_and_token_width": "{1: 16, 3: 4}"}, "{1: 16, 3: 4} but 3 encoder layers"),
+        ({"enc_layers_and_token_width": "[1, 2]"}, "no dictionary of numbers"),
+        ({"use_sparse_attn": "lsh"}, "use_sparse_attn='lsh'; only_blockwise, pooler"),
+        ({"no_token_positional_embeddings": True}, "no_token_positional_embeddings"),
+        ({"cross_self_attention": True}, "cross_self_attention"),
         ({"encoder_layers": 4}, "not those of its options; missing .*encoder.layer.3"),
         ({"decoder_layers": 1}, "unknown: decoder.layers.1"),
         ({"encoder_ffn_embed_dim": 20, "decoder_ffn_embed_dim": 20}, "of another shape: .*fc1"),

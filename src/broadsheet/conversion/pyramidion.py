@@ -27,6 +27,8 @@ LEFT_OUT = (
     r"embed_positions\._float_tensor$",
     r"^decoder\.(embed_tokens|output_projection)\.weight$",
 )
+# Blocks whatever the pooling is, blocks where there is pooling, none.
+ATTENTION_KINDS = ("only_blockwise", "pooler", "pooler_no_block")
 ATTENTION = {"q_proj": "self.query", "k_proj": "self.key", "v_proj": "self.value", "out_proj": "output.dense"}
 NAMES = {
     r"^encoder\.embed_tokens\.": "encoder.embeddings.word_embeddings.",
@@ -124,6 +126,8 @@ def make_config(path: Path, weights: dict[str, torch.Tensor], options: dict[str,
         ("encoder_learned_pos", False, "positions are sinusoids"),
         ("decoder_learned_pos", False, "positions are sinusoids"),
         ("no_scale_embedding", False, "embeddings are scaled"),
+        ("no_token_positional_embeddings", False, "encoder and decoder have positions"),
+        ("cross_self_attention", False, "the decoder attends to itself and to the encoder apart"),
     ):
         if bool(option(refused, wanted)) != wanted:
             raise InputError(f"{path} was trained with {refused}, but here {reason}; it cannot be converted.")
@@ -131,7 +135,8 @@ def make_config(path: Path, weights: dict[str, torch.Tensor], options: dict[str,
         ours, theirs = option(f"encoder_{name}"), option(f"decoder_{name}")
         if theirs is not None and theirs != ours:
             raise InputError(f"{path} has encoder_{name}={ours} but decoder_{name}={theirs}; here both are equal.")
-    pooling = str(option("encoder_pooling", "topk"))
+    scored = any(name.startswith("encoder.pooler.scorer.") for name in weights)
+    pooling = str(option("encoder_pooling", "topk" if scored else "lambda"))
     if pooling not in ("topk", "lambda"):
         raise InputError(f"{path} was trained with encoder_pooling={pooling!r}; topk and lambda can be converted.")
     if pooling == "topk" and str(option("encoder_pooling_arch", "linear")) != "linear":
@@ -142,7 +147,12 @@ def make_config(path: Path, weights: dict[str, torch.Tensor], options: dict[str,
     lengths = _lengths(path, option("enc_layers_and_token_width"), layers, source) if pooled else None
     if lengths and not bool(int(option("flip_right", 1))):
         raise InputError(f"{path} was trained with flip_right=0, pairs of another kind; it cannot be converted.")
-    blocks = pooled and str(option("use_sparse_attn", "pooler")) == "pooler"
+    attention = str(option("use_sparse_attn", "pooler"))
+    if attention not in ATTENTION_KINDS:
+        raise InputError(
+            f"{path} was trained with use_sparse_attn={attention!r}; {', '.join(ATTENTION_KINDS)} can be converted."
+        )
+    blocks = attention == "only_blockwise" or (pooled and attention == "pooler")
     hidden = int(option("encoder_embed_dim", table.shape[1]))
     try:
         return PyramidionConfig(  # type: ignore[call-arg]
@@ -171,16 +181,23 @@ def make_config(path: Path, weights: dict[str, torch.Tensor], options: dict[str,
         raise InputError(f"The options of {path} describe no model that can be built: {reason}") from error
 
 
-def _lengths(path: Path, told: Any, layers: int, source: int) -> list[int] | None:
-    """The length after each layer, from {2: 2048, 3: 512}, a dict or its text."""
-    if isinstance(told, str):
+def _lengths(path: Path, told: Any, layers: int, source: int) -> list[int]:
+    """The length after each layer, from {2: 2048, 3: 512}, a dict or its text; where it is empty, halves of halves."""
+    if isinstance(told, str) and told.strip():
         try:
             told = ast.literal_eval(told)
         except (ValueError, SyntaxError):
             raise InputError(f"{path} has enc_layers_and_token_width={told!r}, which is no dictionary.") from None
     if not told:
-        return None
-    widths = {int(layer): int(width) for layer, width in dict(told).items()}
+        return [source // 2 ** (layer + 1) for layer in range(layers)]
+    try:
+        widths = {int(layer): int(width) for layer, width in dict(told).items()}
+    except (ValueError, TypeError):
+        raise InputError(
+            f"{path} has enc_layers_and_token_width={told!r}, which is no dictionary of numbers."
+        ) from None
+    if max(widths) >= layers or min(widths) < 0:
+        raise InputError(f"{path} has enc_layers_and_token_width={told!r} but {layers} encoder layers, 0 the first.")
     lengths, current = [], source
     for layer in range(layers):
         current = widths.get(layer, current)
