@@ -1,5 +1,6 @@
 """Processor of Pyramidion."""
 
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,11 +60,15 @@ class PyramidionProcessor(LayoutProcessor):
             text = text.split()
         if text_target is None:
             return super().__call__(text, text_pair, *args, **kwargs)
+        if not isinstance(text_target, Collection) or not len(text_target):
+            raise InputError(f"text_target is {text_target!r}; pass a summary, or a list of one for each document.")
+        if max_target_length is not None and max_target_length < 1:
+            raise InputError(f"max_target_length={max_target_length} leaves no room for a token; set it to 1 or more.")
         return_tensors, padding = kwargs.pop("return_tensors", None), kwargs.get("padding", False)
         batch = super().__call__(text, text_pair, *args, **{**kwargs, "padding": False, "return_tensors": None})
-        flat = isinstance(text_target, str)
+        summaries = [text_target] if isinstance(text_target, str) else list(text_target)
         rows = self._rows(batch, kwargs)
-        labels = self.target_ids([text_target] if flat else list(text_target), max_target_length)
+        labels = self.target_ids(summaries, max_target_length)
         if len(labels) != len(rows):
             raise InputError(
                 f"There are {len(rows)} documents but {len(labels)} summaries; pass one text_target for each "
@@ -72,7 +77,9 @@ class PyramidionProcessor(LayoutProcessor):
         for row, ids in zip(rows, labels, strict=True):
             row["labels"] = ids
         if not padding and return_tensors is None:
-            return LayoutBatch(rows[0] if flat else {name: [row[name] for row in rows] for name in rows[0]})
+            return LayoutBatch(
+                rows[0] if isinstance(text_target, str) else {name: [row[name] for row in rows] for name in rows[0]}
+            )
         length = kwargs.get("max_length") if padding == "max_length" else None
         specs = self.tensor_specs()
         targets = pad_features(

@@ -59,6 +59,11 @@ def test_bad_input():
         processor(text=[WORDS, WORDS], text_target=["a"])
     with pytest.raises(InputError, match="differ in length"):
         processor(text=[WORDS, WORDS[:1]], text_target=["a", "b"], return_tensors="pt")
+    for target in (5, [], ""):
+        with pytest.raises(InputError, match=r"text_target is .*; pass a summary, or a list"):
+            processor(text=WORDS, text_target=target)
+    with pytest.raises(InputError, match="max_target_length=0 leaves no room"):
+        processor(text=WORDS, text_target="due", max_target_length=0)
     with pytest.raises(InputError, match="has no words"):
         processor(text="  ")
 
