@@ -1,4 +1,7 @@
-"""LongLayoutLM's attention over any of its patterns: the plain form, masked dense, and the fast exact form."""
+"""
+LongLayoutLM's attention over any of its patterns: the plain form, masked dense, the fast exact form, and
+FlexAttention's, for inference on CUDA.
+"""
 
 from typing import Any, NamedTuple
 
@@ -7,6 +10,7 @@ from torch import nn
 
 from .crossed_attention import Crossing, crossed_attention, crossed_map
 from .encoder_layer import split_heads
+from .flex_pattern import FlexPattern, flex_pattern_attention
 from .global_tokens import GlobalTokens, add_global_tokens, gather_global
 from .matrix_products import Linear
 from .random_blocks import RandomBlocks, full_table, sparse_table
@@ -19,7 +23,7 @@ PLAIN_LINEAR = (nn.Linear, Linear)
 
 class AttentionPattern(NamedTuple):
     """
-    Who attends to whom in one layer; one of the first four is set.
+    Who attends to whom in one layer; one of the first five is set.
 
     Attributes:
         counts: the plain form, how often token i attends to token j, int64 or bool
@@ -27,6 +31,7 @@ class AttentionPattern(NamedTuple):
         table: a block table, alike in all heads, global tokens' keys in it.
         blocks: SW+RAND.
         crossing: DISTANCE+SW.
+        flex: FlexAttention's form of any but DISTANCE+SW.
         tokens: the global tokens, or None.
         mask: `[batch, length]`, 0 for padding, or None.
     """
@@ -35,6 +40,7 @@ class AttentionPattern(NamedTuple):
     table: BlockTable | None = None
     blocks: RandomBlocks | None = None
     crossing: Crossing | None = None
+    flex: FlexPattern | None = None
     tokens: GlobalTokens | None = None
     mask: torch.Tensor | None = None
 
@@ -73,9 +79,14 @@ def pattern_attention(
     dropout: float = 0.0,
     seed: int = 0,
 ) -> torch.Tensor:
-    """The fast form: `[batch, heads, length, head_size]` each, zero where `attention_map` is."""
+    """
+    The fast form, or FlexAttention's, which has no dropout and no gradients: `[batch, heads, length, head_size]` each,
+    zero where `attention_map` is.
+    """
     if pattern.crossing is not None:
         return crossed_attention(query, key, value, pattern.crossing, scaling, dropout)
+    if pattern.flex is not None:
+        return flex_pattern_attention(query, key, value, pattern.flex, scaling)
     if pattern.table is not None:
         return sparse_attention(query, key, value, pattern.table, scaling, dropout, seed)
     assert pattern.blocks is not None

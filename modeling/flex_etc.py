@@ -9,10 +9,7 @@ from typing import Any
 import torch
 from torch.nn.attention.flex_attention import BlockMask
 
-from .flex_kernel import scored_attention
-
-# Queries and keys in a block of the mask: FlexAttention's own.
-BLOCK = 128
+from .flex_kernel import BLOCK, make_block_mask, scored_attention
 
 
 def etc_block_mask(mask: torch.Tensor, radius: int, num_global: int) -> BlockMask:
@@ -39,12 +36,7 @@ def etc_block_mask(mask: torch.Tensor, radius: int, num_global: int) -> BlockMas
     first_key = torch.arange(0, total, BLOCK, device=device)[None, :]
     near = (first_key < first_query + BLOCK + radius) & (first_key + BLOCK > first_query - radius)
     blocks = near | (first_key + BLOCK > length)
-    # The blocks that count first, in their order.
-    order = blocks.to(torch.uint8).argsort(dim=1, descending=True, stable=True).to(torch.int32)
-    count = blocks.sum(1, dtype=torch.int32)
-    return BlockMask.from_kv_blocks(
-        count[None, None], order[None, None], BLOCK_SIZE=BLOCK, mask_mod=attends, seq_lengths=(length, total)
-    )
+    return make_block_mask(blocks[None, None], attends, (length, total))
 
 
 def etc_scores(

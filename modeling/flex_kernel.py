@@ -11,11 +11,13 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch.nn.attention.flex_attention import flex_attention
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
 from torch.utils._triton import has_triton
 
 # What the compiled kernel asks for: tiles of at least 16 columns, tensor cores.
 SMALLEST_HEAD, OLDEST_DEVICE = 16, (7, 5)
+# Queries and keys in a block of a mask: FlexAttention's own.
+BLOCK = 128
 
 
 def can_flex(device: torch.device, head_size: int) -> bool:
@@ -25,6 +27,46 @@ def can_flex(device: torch.device, head_size: int) -> bool:
     if device.type != "cuda" or head_size < SMALLEST_HEAD:
         return False
     return has_triton() and torch.cuda.get_device_capability(device) >= OLDEST_DEVICE
+
+
+def takes_flex(config: Any, training: bool, device: torch.device) -> bool:
+    """
+    Whether FlexAttention's form is wanted, can be had, and serves: it has no gradients and no dropout here.
+
+    Args:
+        config: of a model, with `hidden_size`, `num_attention_heads` and `attention_probs_dropout_prob`.
+        training: whether the model is in training mode.
+        device: where its tokens are.
+    """
+    infers = not torch.is_grad_enabled() and not (training and config.attention_probs_dropout_prob)
+    head_size = config.hidden_size // config.num_attention_heads
+    return config._attn_implementation == "flex_attention" and infers and can_flex(device, head_size)
+
+
+def make_block_mask(
+    blocks: torch.Tensor,
+    attends: Callable[..., torch.Tensor],
+    lengths: tuple[int, int],
+    full: torch.Tensor | None = None,
+) -> BlockMask:
+    """
+    Args:
+        blocks: bool `[batch or 1, heads or 1, query blocks, key blocks]`, blocks of 128 with a pair that attends.
+        attends: FlexAttention's `mask_mod`: (document, head, query, key) -> bool.
+        lengths: numbers of queries and of keys.
+        full: blocks all of whose pairs attend, for which `attends` is not asked; of the same shape, or None.
+    """
+    count, order = _ordered(blocks if full is None else blocks & ~full)
+    full_count, full_order = (None, None) if full is None else _ordered(full)
+    return BlockMask.from_kv_blocks(
+        count, order, full_count, full_order, BLOCK_SIZE=BLOCK, mask_mod=attends, seq_lengths=lengths
+    )
+
+
+def _ordered(blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """How many key blocks each query block has, and all key blocks, those marked first, in their order."""
+    order = blocks.to(torch.uint8).argsort(dim=-1, descending=True, stable=True)
+    return blocks.sum(-1, dtype=torch.int32), order.to(torch.int32)
 
 
 def scored_attention(

@@ -6,6 +6,8 @@ import torch
 
 from .attention_pattern import AttentionPattern
 from .crossed_attention import make_crossing
+from .flex_random_blocks import flex_random_blocks
+from .flex_table import flex_table
 from .global_tokens import GlobalTokens, add_global_tokens, find_global_tokens
 from .random_blocks import dense_blocks, draw_random_blocks, random_blocks
 from .sparse_attention import BlockTable, mask_keys, window_table
@@ -26,6 +28,7 @@ def make_patterns(
     device: torch.device,
     plain: bool,
     given_blocks: list[torch.Tensor] | None = None,
+    flex: bool = False,
 ) -> list[AttentionPattern]:
     """
     The pattern of each layer.
@@ -40,6 +43,8 @@ def make_patterns(
         device: where the tokens are.
         plain: make the plain form.
         given_blocks: random blocks of each layer, instead of drawn ones.
+        flex: make FlexAttention's form, unless `plain`. DISTANCE+SW has none: there a pair's score is that of a query
+            and another token than the one whose value it weighs, and FlexAttention has one key for both.
 
     Raises:
         ValueError: where a tensor is missing or of another shape, naming the remedy.
@@ -50,7 +55,7 @@ def make_patterns(
         neighbors = _check_neighbors(neighbors, input_shape, config)
     mask = attention_mask
     if pattern == "sliding_window_random":
-        return _random_patterns(config, input_shape, mask, tokens, device, plain, given_blocks)
+        return _random_patterns(config, input_shape, mask, tokens, device, plain, given_blocks, flex)
     if pattern == "distance_sliding_window":
         assert neighbors is not None
         real = torch.ones(input_shape, dtype=torch.bool, device=device) if mask is None else mask.bool()
@@ -72,7 +77,11 @@ def make_patterns(
         else:
             table = _check_tables(tables, input_shape)
         table = table if mask is None else _mask_padding(table, mask)
-        made = AttentionPattern(table=add_global_tokens(table, tokens), tokens=tokens, mask=mask)
+        table = add_global_tokens(table, tokens)
+        if flex:
+            made = AttentionPattern(flex=flex_table(table, *input_shape), tokens=tokens, mask=mask)
+        else:
+            made = AttentionPattern(table=table, tokens=tokens, mask=mask)
     return [made] * config.num_hidden_layers
 
 
@@ -91,6 +100,7 @@ def _random_patterns(
     device: torch.device,
     plain: bool,
     given: list[torch.Tensor] | None,
+    flex: bool,
 ) -> list[AttentionPattern]:
     if is_traced():
         raise ValueError(
@@ -113,6 +123,9 @@ def _random_patterns(
         made = random_blocks(lengths, length, size, drawn, config.global_blocks, config.count_duplicates)
         if plain:
             patterns.append(AttentionPattern(counts=dense_blocks(made, length), tokens=tokens, mask=mask))
+        elif flex:
+            form = flex_random_blocks(made, length, mask, tokens, config.count_duplicates)
+            patterns.append(AttentionPattern(flex=form, tokens=tokens, mask=mask))
         else:
             patterns.append(AttentionPattern(blocks=made, tokens=tokens, mask=mask))
     return patterns

@@ -19,7 +19,7 @@ from transformers.utils.output_capturing import capture_outputs
 from .configuration_formnet import FormNetConfig
 from .encoder_layer import EncoderLayer
 from .etc_attention import EtcSelfAttention, etc_pattern
-from .flex_kernel import can_flex
+from .flex_kernel import takes_flex
 from .graph_convolution import SuperTokens, check_graph_neighbors
 from .heads import (
     EncoderHeadMixin,
@@ -222,18 +222,11 @@ class FormNetModel(FormNetPreTrainedModel):
             config.num_global_tokens,
             plain or bool(kwargs.get("output_attentions", config.output_attentions)),
             bbox.device,
-            self._flex(bbox.device),
+            takes_flex(config, self.training, bbox.device),
         )
         hidden_states, global_states = self.encoder(hidden_states, *pattern)
         pooled = None if self.pooler is None else self.pooler(global_states)
         return BaseModelOutputWithPooling(last_hidden_state=hidden_states, pooler_output=pooled)
-
-    def _flex(self, device: torch.device) -> bool:
-        """Whether FlexAttention's form is wanted, can be had, and serves: it has no gradients and no dropout."""
-        config = self.config
-        infers = not torch.is_grad_enabled() and not (self.training and config.attention_probs_dropout_prob)
-        head_size = config.hidden_size // config.num_attention_heads
-        return config._attn_implementation == "flex_attention" and infers and can_flex(device, head_size)
 
     def _places(self, bbox: torch.Tensor) -> torch.Tensor:
         """The place of each token on the axes of Rich Attention: the centre of its box, its place in the sequence."""

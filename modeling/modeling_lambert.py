@@ -20,6 +20,7 @@ from .biased_attention import SharedBias, biased_attention, biased_probabilities
 from .configuration_lambert import LambertConfig
 from .encoder_layer import EncoderLayer, merge_heads, split_heads
 from .flex_bias import FlexBias, flex_bias, flex_biased_attention
+from .flex_kernel import takes_flex
 from .heads import (
     EncoderHeadMixin,
     FirstTokenPooler,
@@ -269,8 +270,7 @@ class LambertModel(LambertPreTrainedModel):
     def _bias(self, bbox: torch.Tensor, mask: torch.Tensor | None, plain: bool) -> tuple:
         """Bias, link and gradient, as the layers take them; see `SharedBias`."""
         has_tables = any(True for _ in self.relative_bias.parameters())
-        infers = not torch.is_grad_enabled() and not (self.training and self.config.attention_probs_dropout_prob)
-        if self.config._attn_implementation == "flex_attention" and has_tables and infers and not plain:
+        if has_tables and not plain and takes_flex(self.config, self.training, bbox.device):
             return flex_bias(self.relative_bias, bbox, mask), None, None
         bias = self.relative_bias(bbox)
         return (bias, None, None) if bias is None or plain else share_bias(bias)

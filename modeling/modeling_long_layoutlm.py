@@ -21,6 +21,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 from .attention_pattern import AttentionPattern
 from .configuration_long_layoutlm import LongLayoutLMConfig
 from .encoder_layer import EncoderLayer
+from .flex_kernel import takes_flex
 from .heads import (
     EncoderHeadMixin,
     FirstTokenPooler,
@@ -118,6 +119,7 @@ class LongLayoutLMPreTrainedModel(WarmStartModelMixin, EncoderHeadMixin, PreTrai
     supports_gradient_checkpointing = True
     _no_split_modules = ["LongLayoutLMEmbeddings", "LongLayoutLMLayer"]
     _supports_sdpa = True
+    _supports_flex_attn = True  # in inference; training takes the form of sdpa, as DISTANCE+SW always does
     _can_record_outputs = {
         "hidden_states": LongLayoutLMLayer,
         "attentions": OutputRecorder(LongLayoutLMSelfAttention, index=1),
@@ -262,6 +264,7 @@ class LongLayoutLMModel(LongLayoutLMPreTrainedModel):
             bbox.device,
             plain,
             self.random_blocks,
+            takes_flex(config, self.training, bbox.device),
         )
         hidden_states = embeddings(input_ids, bbox, token_type_ids, inputs_embeds)
         hidden_states = self.encoder(hidden_states, patterns, plain)

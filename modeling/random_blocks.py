@@ -153,12 +153,16 @@ def full_table(pattern: RandomBlocks, length: int, attention_mask: torch.Tensor 
     return table if attention_mask is None else mask_keys(table, attention_mask)
 
 
+def block_counts(pattern: RandomBlocks) -> torch.Tensor:
+    """How often a block attends to a block, int64 `[batch, heads, blocks, blocks]`."""
+    keys, blocks = pattern.keys, pattern.keys.shape[2]
+    counts = torch.nn.functional.one_hot(keys + 1, blocks + 1)[..., 1:].sum(-2)
+    return torch.where(pattern.full[:, None, :, None], torch.ones_like(counts), counts)
+
+
 def dense_blocks(pattern: RandomBlocks, length: int) -> torch.Tensor:
     """The plain form: how often token i attends to token j, int64 `[batch, heads, length, length]`."""
-    keys, full = pattern.keys, pattern.full
-    blocks = keys.shape[2]
-    counts = torch.nn.functional.one_hot(keys + 1, blocks + 1)[..., 1:].sum(-2)
-    counts = torch.where(full[:, None, :, None], torch.ones_like(counts), counts)
+    counts = block_counts(pattern)
     counts = counts.repeat_interleave(pattern.block_size, 2).repeat_interleave(pattern.block_size, 3)
-    is_token = torch.arange(length, device=keys.device) < pattern.lengths[:, None]
+    is_token = torch.arange(length, device=counts.device) < pattern.lengths[:, None]
     return counts[:, :, :length, :length] * (is_token[:, None, :, None] & is_token[:, None, None, :])

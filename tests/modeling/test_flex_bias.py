@@ -4,6 +4,7 @@ import pytest
 import torch
 from tests.family.spec import disturb
 
+from broadsheet.modeling import flex_kernel
 from broadsheet.modeling.configuration_lambert import LambertConfig
 from broadsheet.modeling.modeling_lambert import LambertForTokenClassification
 
@@ -74,6 +75,17 @@ def test_training_takes_the_form_that_has_gradients():
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
     for name, gradient in gradients[0].items():
         assert torch.equal(gradient, gradients[1][name]), name
+
+
+def test_where_the_kernel_cannot_run_another_form_does(monkeypatch):
+    model, batch = model_and_batch({})
+    monkeypatch.setattr(flex_kernel, "can_flex", lambda device, head_size: False)
+    outputs = []
+    for backend in ("sdpa", "flex_attention"):
+        model.set_attn_implementation(backend)
+        with torch.no_grad():
+            outputs.append(model(**batch).logits)
+    assert torch.equal(*outputs)
 
 
 @pytest.mark.gpu

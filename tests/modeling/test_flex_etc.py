@@ -7,7 +7,7 @@ from tests.family.spec import MODEL, Case
 from tests.modeling.test_rich_attention import HEADS, SIZE, randn, relative, rich, some_places
 from torch.nn.attention.flex_attention import create_mask
 
-from broadsheet.modeling import modeling_formnet
+from broadsheet.modeling import flex_kernel
 from broadsheet.modeling.flex_etc import BLOCK, etc_block_mask, etc_scores
 from broadsheet.modeling.flex_kernel import can_flex
 
@@ -91,7 +91,7 @@ def test_flex_attention_is_what_runs(monkeypatch):
         inferred = model(**batch).last_hidden_state
     assert len(ran) == model.config.num_hidden_layers
     trained = model(**batch).last_hidden_state
-    monkeypatch.setattr(modeling_formnet, "can_flex", lambda device, head_size: False)
+    monkeypatch.setattr(flex_kernel, "can_flex", lambda device, head_size: False)
     with torch.no_grad():
         without = model(**batch).last_hidden_state
     assert len(ran) == model.config.num_hidden_layers
