@@ -173,8 +173,10 @@ class FunnelEncoder(PyramidionEncoder):
 
     stride = 1
 
-    def forward(self, input_ids: Any = None, attention_mask: Any = None, *args: Any, **kwargs: Any) -> BaseModelOutput:
-        """As the encoder's, without recorded states."""
+    def forward(  # type: ignore[override]
+        self, input_ids: Any = None, attention_mask: Any = None, bbox: Any = None, *args: Any, **kwargs: Any
+    ) -> BaseModelOutput:
+        """As the encoder's, without boxes and recorded states."""
         mask = torch.ones_like(input_ids).bool() if attention_mask is None else attention_mask.bool()
         states, real, blocks = self._cut(self.embeddings(input_ids), mask)
         first = self.layer[0](states, blocks)[:, : input_ids.shape[1]]

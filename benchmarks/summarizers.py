@@ -1,4 +1,7 @@
-"""The summarisers that compete: Pyramidions of the paper's sizes, and transformers' LED of the same size."""
+"""
+The summarisers that compete: Pyramidions of the paper's sizes, transformers' LED of the same size, and the sparse
+baselines of the paper's Table 2.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +10,7 @@ import torch
 from transformers import LEDConfig, LEDForConditionalGeneration, PreTrainedModel
 
 from benchmarks.entry import Size
+from benchmarks.sparse_baselines import FunnelForConditionalGeneration, power_config, with_sparse_attention
 from broadsheet.modeling.configuration_pyramidion import PyramidionConfig
 from broadsheet.modeling.modeling_pyramidion import PyramidionForConditionalGeneration
 
@@ -28,6 +32,10 @@ class _Summarizer(PyramidionForConditionalGeneration):
 
     def forward(self, labels: torch.Tensor | None = None, **kwargs: Any) -> Any:  # type: ignore[override]
         return super().forward(labels=None if labels is None else labels[:, :TARGET], **kwargs)
+
+
+class _Funnel(_Summarizer, FunnelForConditionalGeneration):
+    """Funnel, likewise."""
 
 
 class _Led(LEDForConditionalGeneration):
@@ -80,6 +88,23 @@ def led(size: Size) -> PreTrainedModel:
     return _Led(config)
 
 
+def _baseline(kind: str) -> Callable[[Size], PreTrainedModel]:
+    def make(size: Size) -> PreTrainedModel:
+        settings: dict[str, Any] = {
+            "hidden_dropout_prob": size.dropout, "attention_probs_dropout_prob": size.dropout,
+        }  # fmt: skip
+        if size.tiny:  # two of the heads are local
+            settings |= {**TINY, "num_attention_heads": 4}
+        if kind == "funnel":  # 8,192 to 512 between the encoder's layers, 8,192 for the decoder
+            return _Funnel(PyramidionConfig.blockwise(**settings), stride=2 if size.tiny else 16)
+        if kind == "power":
+            lengths, source = ([4, 2], 8) if size.tiny else ([2048, 512], 8192)
+            return _Summarizer(power_config(lengths, **settings, max_source_length=source))
+        return with_sparse_attention(_Summarizer(PyramidionConfig.vanilla(**{**settings, "block_size": None})), kind)
+
+    return make
+
+
 SUMMARIZERS: dict[str, Callable[[Size], PreTrainedModel]] = {
     "blockwise-6+6": _pyramidion("deep_blockwise"),
     "deep-pyramidion": _pyramidion("deep_pyramidion"),
@@ -87,4 +112,5 @@ SUMMARIZERS: dict[str, Callable[[Size], PreTrainedModel]] = {
     "led": led,
     "blockwise-2+2": _pyramidion("blockwise"),
     "transpooler-2+2": _pyramidion("transpooler"),
+    **{f"{kind}-2+2": _baseline(kind) for kind in ("lsh", "efficient", "power", "funnel")},
 }

@@ -10,6 +10,8 @@ from benchmarks.sparse_baselines import (
     power_config,
     with_sparse_attention,
 )
+from benchmarks.entry import Size
+from benchmarks.steps import build, make_step
 
 from broadsheet.modeling.configuration_pyramidion import PyramidionConfig
 from broadsheet.modeling.modeling_pyramidion import PyramidionForConditionalGeneration
@@ -86,6 +88,27 @@ def test_baselines_train_and_write(name):
     if name in ("funnel", "power"):
         alone = model(input_ids=ids[1:, :9], labels=labels[1:]).logits
         torch.testing.assert_close(alone[0], outputs.logits[1])
+
+
+@pytest.mark.parametrize("step", ["training", "generation"])
+@pytest.mark.parametrize("name", ["lsh-2+2", "efficient-2+2", "power-2+2", "funnel-2+2"])
+def test_a_step_of_the_benchmark(name, step):
+    size, device = Size(16, 2, 0.1, tiny=True), torch.device("cpu")
+    model = build(name, size, device)
+    before = model.lm_head.weight.clone()
+    make_step(model, step, size, device)()
+    assert torch.equal(before, model.lm_head.weight) == (step == "generation")
+
+
+def test_power_starts_from_a_blockwise_checkpoint(tmp_path):
+    """Equal to it where nothing is eliminated."""
+    first = PyramidionForConditionalGeneration(PyramidionConfig.blockwise(**TINY, block_size=8)).eval()
+    first.save_pretrained(tmp_path)
+    config = power_config([32, 16], **TINY, block_size=8)
+    model = PyramidionForConditionalGeneration.from_pretrained(tmp_path, config=config).eval()
+    ids, target = torch.randint(3, 60, (2, 16)), torch.full((2, 3), 5)
+    expected = first(input_ids=ids, decoder_input_ids=target).logits
+    assert torch.equal(model(input_ids=ids, decoder_input_ids=target).logits, expected)
 
 
 def test_refusals():
