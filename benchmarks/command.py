@@ -102,6 +102,7 @@ def _run_one(benchmark: Benchmark, device: torch.device, arguments: argparse.Nam
             "lengths": list(benchmark.lengths),
             "batch_size": benchmark.batch_size,
             "dropout": benchmark.dropout,
+            **({"beams": benchmark.beams} if benchmark.step == "generation" else {}),
             "repetitions": benchmark.repetitions,
             "quick": arguments.quick,
         },

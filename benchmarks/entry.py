@@ -26,7 +26,7 @@ class Benchmark:
         name: as the command line calls it.
         title: one line for people.
         step: "training" (forward, loss, backward, AdamW), "inference" (forward in evaluation mode) or "generation"
-            (512 tokens, greedily).
+            (512 tokens).
         contestants: names in `benchmarks.contestants`; the first is the peer that ratios refer to.
         lengths: tokens per document; promises are judged at the last.
         batch_size: documents.
@@ -36,6 +36,7 @@ class Benchmark:
         memory: measure peak memory too, each contestant in a process of its own.
         products: measure the matrix products alone too.
         repetitions: rounds in which each contestant takes one step.
+        beams: of a generation; 1 is greedy.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Benchmark:
     memory: bool = False
     products: bool = True
     repetitions: int = 9
+    beams: int = 1
 
     @property
     def peer(self) -> str:
@@ -70,6 +72,7 @@ class Size:
     batch_size: int
     dropout: float
     tiny: bool = False
+    beams: int = 1
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,7 +29,10 @@ def measure(
     """
     return {
         str(length): _measure_length(
-            benchmark, Size(length, benchmark.batch_size, benchmark.dropout, tiny), device, progress
+            benchmark,
+            Size(length, benchmark.batch_size, benchmark.dropout, tiny, benchmark.beams),
+            device,
+            progress,
         )
         for length in benchmark.lengths
     }

@@ -25,7 +25,7 @@ def make_step(model: Any, step: str, size: Size, device: torch.device) -> Callab
     Args:
         model: a contestant.
         step: "training": gradients cleared, forward, loss, backward, AdamW; "inference": forward without gradients;
-            "generation": 512 tokens greedily, the end forbidden.
+            "generation": 512 tokens, the end forbidden.
         size: what it was built for.
         device: where it runs.
     """
@@ -48,7 +48,8 @@ def make_step(model: Any, step: str, size: Size, device: torch.device) -> Callab
         target = min(TARGET, size.length)
 
         def generate() -> None:
-            model.generate(**batch, max_new_tokens=target, min_new_tokens=target, num_beams=1, do_sample=False)
+            beams = size.beams
+            model.generate(**batch, max_new_tokens=target, min_new_tokens=target, num_beams=beams, do_sample=False)
 
         return generate
 
