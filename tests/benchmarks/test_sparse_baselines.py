@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from benchmarks.entry import Size
 from benchmarks.sparse_baselines import (
     FunnelForConditionalGeneration,
     efficient_attention,
@@ -10,7 +11,6 @@ from benchmarks.sparse_baselines import (
     power_config,
     with_sparse_attention,
 )
-from benchmarks.entry import Size
 from benchmarks.steps import build, make_step
 
 from broadsheet.modeling.configuration_pyramidion import PyramidionConfig

@@ -176,6 +176,7 @@ def test_without_pooling(tmp_path):
     [
         ("topk", "pooler", 8),
         ("topk", "pooler_no_block", None),
+        ("topk", "none", None),
         ("topk", "only_blockwise", 8),
         ("lambda", "pooler", None),
         ("lambda", "only_blockwise", 8),

@@ -27,8 +27,8 @@ LEFT_OUT = (
     r"embed_positions\._float_tensor$",
     r"^decoder\.(embed_tokens|output_projection)\.weight$",
 )
-# Blocks whatever the pooling is, blocks where there is pooling, none.
-ATTENTION_KINDS = ("only_blockwise", "pooler", "pooler_no_block")
+# Blocks whatever the pooling is, blocks where there is pooling, no blocks twice.
+ATTENTION_KINDS = ("only_blockwise", "pooler", "pooler_no_block", "none")
 ATTENTION = {"q_proj": "self.query", "k_proj": "self.key", "v_proj": "self.value", "out_proj": "output.dense"}
 NAMES = {
     r"^encoder\.embed_tokens\.": "encoder.embeddings.word_embeddings.",
@@ -51,6 +51,10 @@ def convert_pyramidion(
 ) -> PyramidionForConditionalGeneration:
     """
     Convert a released checkpoint and save it.
+
+    What the authors' code does to documents before they are encoded is left to whoever encodes them: it writes `</s>`
+    over the last token of each block. Documents of fewer than `max_source_positions` tokens are pooled less here, where
+    their code fills them up with zeros when it pools first.
 
     Args:
         checkpoint: a fairseq checkpoint, one .pt file with `model` and `args` or `cfg`.
