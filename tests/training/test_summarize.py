@@ -106,6 +106,7 @@ def test_time_limit(corpus, tmp_path):
     [
         (["--config_overrides", "layers=3"], "has no setting 'layers'"),
         (["--config_overrides", "encoder_lengths=[7]"], "encoder_lengths"),
+        (["--config_overrides", json.dumps({**TINY, "use_layout": True})], "the train documents of text_summaries"),
         (["--model_name_or_path", "nowhere"], "config_overrides are for a new model"),
         (["--evaluate_every", "0"], "evaluate_every=0"),
         (["--tokenizer_name", "no/such/folder/here"], "There is no tokenizer in no/such/folder/here"),

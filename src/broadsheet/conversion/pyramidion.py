@@ -53,8 +53,8 @@ def convert_pyramidion(
     Convert a released checkpoint and save it.
 
     What the authors' code does to documents before they are encoded is left to whoever encodes them: it writes `</s>`
-    over the last token of each block. Documents of fewer than `max_source_positions` tokens are pooled less here, where
-    their code fills them up with zeros when it pools first.
+    over the last token of each block. Documents of fewer than `max_source_positions` tokens are pooled less here,
+    where their code fills them up with zeros after the first layer.
 
     Args:
         checkpoint: a fairseq checkpoint, one .pt file with `model` and `args` or `cfg`.

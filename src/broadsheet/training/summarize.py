@@ -107,6 +107,12 @@ def summarize(
             raise InputError(f"Dataset {data.dataset!r} has no summaries; choose a corpus of summaries.")
         network, processor = build(model, data, documents["train"], checkpoint)
         encoded = {name: encode(part, processor, data) for name, part in documents.items()}
+        for name, part in encoded.items():
+            if network.config.use_layout and "bbox" not in part.column_names:
+                raise InputError(
+                    f"The model reads boxes, but the {name} documents of {data.dataset} have none; choose a corpus "
+                    "with boxes, or a model with use_layout=false."
+                )
     network.generation_config.update(
         num_beams=run.num_beams,
         length_penalty=run.length_penalty,
