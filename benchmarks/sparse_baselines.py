@@ -158,6 +158,7 @@ def with_sparse_attention(model: PyramidionForConditionalGeneration, kind: str) 
     """The model with that attention in each encoder layer; it must have `block_size=None` and more than two heads."""
     if model.config.block_size is not None or model.config.num_attention_heads <= LOCAL_HEADS:
         raise ValueError("Sparse attentions replace full attention of more than two heads; set block_size=None.")
+    layer: Any
     for layer in model.pyramidion.encoder.layer:
         attention = SparseSelfAttention(model.config, kind)
         attention.load_state_dict(layer.attention.self.state_dict())
@@ -199,8 +200,9 @@ class FunnelForConditionalGeneration(PyramidionForConditionalGeneration):
 
     def __init__(self, config: PyramidionConfig, stride: int):
         super().__init__(config)
-        self.pyramidion.encoder.__class__ = FunnelEncoder
-        self.pyramidion.encoder.stride = stride
+        encoder: Any = self.pyramidion.encoder
+        encoder.__class__ = FunnelEncoder
+        encoder.stride = stride
 
 
 def power_config(lengths: list[int], **overrides: Any) -> PyramidionConfig:
