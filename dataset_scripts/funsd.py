@@ -38,11 +38,13 @@ class FunsdConfig(DocumentConfig):
         funsd_labels: how many types of blocks `labels` tell: 3, or 4 with "other", as FormNet counts them.
         keep_empty_words: keep the words whose text is empty (890 of 31,485); the field drops them.
         clip_boxes: cut boxes at the page's edge; otherwise a box beyond it is an error. The official files have none.
+        questions: add `questions`: the text of each block of type question that is linked to answers asks for them.
     """
 
     funsd_labels: int = 3
     keep_empty_words: bool = False
     clip_boxes: bool = False
+    questions: bool = False
 
 
 class Funsd(DocumentBuilder):
@@ -69,7 +71,9 @@ class Funsd(DocumentBuilder):
             description="FUNSD: form understanding in noisy scanned documents.",
             homepage="https://guillaumejaume.github.io/FUNSD/",
             license="non-commercial, research and educational purposes only",
-            features=document_features(labels=self._labels(), entities=True, links=True),
+            features=document_features(
+                labels=self._labels(), entities=True, links=True, questions=self.config.questions
+            ),
         )
 
     def _labels(self) -> list[str]:
@@ -125,6 +129,7 @@ class Funsd(DocumentBuilder):
             "page_sizes": [size],
             "source": image if os.path.isfile(image) else file,
             "links": sorted(links),
+            **({"questions": _questions(row["entities"], sorted(links))} if self.config.questions else {}),
         }
 
     def log_totals(self, rows: int) -> None:
@@ -155,6 +160,27 @@ class Funsd(DocumentBuilder):
                 "(tab-separated: split, document, width, height)."
             )
         return size
+
+
+def _questions(entities: list[dict[str, Any]], links: list[tuple[int, int]]) -> list[dict[str, Any]]:
+    """The blocks of type question, with the answers that they are linked to; blocks without words ask nothing."""
+    answers: dict[int, list[dict[str, Any]]] = {}
+    for source, target in links:
+        pair = entities[source], entities[target]
+        if (
+            (pair[0]["type"], pair[1]["type"]) == ("question", "answer")
+            and pair[0]["word_ids"]
+            and pair[1]["word_ids"]
+        ):
+            answers.setdefault(source, []).append(pair[1])
+    return [
+        {
+            "question": entities[source]["text"],
+            "answers": [answer["text"] for answer in found],
+            "spans": [[answer["word_ids"][0], answer["word_ids"][-1]] for answer in found],
+        }
+        for source, found in answers.items()
+    ]
 
 
 def png_size(path: str) -> tuple[float, float]:

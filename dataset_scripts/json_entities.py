@@ -1,16 +1,15 @@
 """Documents with entities as JSON lines: the format for one's own labelled documents."""
 
 import dataclasses
-import glob
-import json
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import datasets
 
+from broadsheet.dataset_scripts import json_lines
 from broadsheet.dataset_scripts.builder import DocumentBuilder, DocumentConfig
+from broadsheet.dataset_scripts.json_lines import document_columns, json_records, split_files
 from broadsheet.dataset_scripts.schema import check_row, document_features
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.tagging import bio_labels
@@ -51,7 +50,7 @@ class JsonEntities(DocumentBuilder):
             found: set[Any] = set()
             for files in self.files.values():
                 for file in files:
-                    for _, record in _records(file):
+                    for _, record in json_records(file):
                         found.update(entity.get("type") for entity in record.get("entities", []))
             types = sorted(str(name) for name in found)
         self._types = types
@@ -61,20 +60,19 @@ class JsonEntities(DocumentBuilder):
     def find_files(self, data_dir: str) -> dict[str, list[str]]:
         """One file a split, named by its stem."""
         self._broken = 0
-        files = sorted(glob.glob(os.path.join(glob.escape(data_dir), "*.jsonl")))
-        return {os.path.splitext(os.path.basename(file))[0]: [file] for file in files}
+        return split_files(data_dir)
 
     def _generate_examples(self, files: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
         for file in files:
-            for number, record in _records(file):
-                row = self._row(record, f"{os.path.splitext(os.path.basename(file))[0]}-{number}", file, number)
+            for number, record in json_records(file):
+                row = self._row(record, file, number)
                 check_row(row)
                 yield f"{number}-{row['id']}", row
         if self._broken:
             logger.warning("%d entities have gaps; their labels show each run as an entity.", self._broken)
             self._broken = 0
 
-    def _row(self, record: dict[str, Any], name: str, file: str, number: int) -> dict[str, Any]:
+    def _row(self, record: dict[str, Any], file: str, number: int) -> dict[str, Any]:
         where = f"Line {number} of {file}"
         missing = [key for key in ("words", "boxes", "page_sizes", "entities") if key not in record]
         if missing:
@@ -104,29 +102,9 @@ class JsonEntities(DocumentBuilder):
             self._broken += word_ids[-1] - word_ids[0] + 1 != len(word_ids)
             text = entity.get("text", " ".join(words[word] for word in word_ids))
             entities.append({"type": entity["type"], "word_ids": word_ids, "text": text})
-        return {
-            "id": str(record.get("id", name)),
-            "words": words,
-            "boxes": record["boxes"],
-            "page_ids": record.get("page_ids", [0] * len(words)),
-            "page_sizes": record["page_sizes"],
-            "segment_ids": record.get("segment_ids"),
-            "source": record.get("source"),
-            "labels": labels,
-            "entities": entities,
-        }
+        return {**document_columns(record, file, number), "labels": labels, "entities": entities}
 
-
-def _records(file: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers, from 1, and what the lines hold; empty lines are skipped."""
-    with open(file, encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise InputError(f"Line {number} of {file} is not valid JSON ({error}); correct the line.") from None
-            if not isinstance(record, dict):
-                raise InputError(f"Line {number} of {file} is no JSON object; write one document a line.")
-            yield number, record
+    @classmethod
+    def code_files(cls) -> list[str]:
+        """Also the reader of the lines."""
+        return [*super().code_files(), json_lines.__file__]

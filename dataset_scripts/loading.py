@@ -12,6 +12,7 @@ from broadsheet.dataset_scripts.docbank import DocBank
 from broadsheet.dataset_scripts.document_classes import DocumentClasses
 from broadsheet.dataset_scripts.funsd import Funsd
 from broadsheet.dataset_scripts.json_entities import JsonEntities
+from broadsheet.dataset_scripts.json_questions import JsonQuestions
 from broadsheet.dataset_scripts.kleister import KleisterCharity, KleisterNda
 from broadsheet.dataset_scripts.page_collection import PageCollection
 from broadsheet.dataset_scripts.pdf_folder import PdfFolder
@@ -30,6 +31,7 @@ BUILDERS: Mapping[str, type[DocumentBuilder]] = {
     "document_classes": DocumentClasses,
     "funsd": Funsd,
     "json_entities": JsonEntities,
+    "json_questions": JsonQuestions,
     "kleister_charity": KleisterCharity,
     "kleister_nda": KleisterNda,
     "page_collection": PageCollection,

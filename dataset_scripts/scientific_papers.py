@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from broadsheet.dataset_scripts.text_summaries import SummaryBuilder, json_records, text_row
+from broadsheet.dataset_scripts.json_lines import json_records
+from broadsheet.dataset_scripts.text_summaries import SummaryBuilder, text_row
 from broadsheet.tokenization.input_checks import InputError
 
 SPLITS = {"train": ("train",), "validation": ("val", "validation"), "test": ("test",)}

@@ -1,14 +1,13 @@
 """Documents with summaries as JSON lines, and the base of the corpora of summaries: text without boxes."""
 
-import glob
-import json
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import datasets
 
+from broadsheet.dataset_scripts import json_lines
 from broadsheet.dataset_scripts.builder import DocumentBuilder
+from broadsheet.dataset_scripts.json_lines import json_records, split_files, stem
 from broadsheet.dataset_scripts.schema import check_row, document_features
 from broadsheet.tokenization.input_checks import InputError, check_words
 
@@ -33,7 +32,7 @@ class SummaryBuilder(DocumentBuilder):
     @classmethod
     def code_files(cls) -> list[str]:
         """Also the file of this base, which makes the rows."""
-        return [*super().code_files(), __file__]
+        return [*super().code_files(), __file__, json_lines.__file__]
 
 
 def text_row(name: str, words: list[str], summary: str, source: str) -> dict[str, Any]:
@@ -64,21 +63,6 @@ def text_row(name: str, words: list[str], summary: str, source: str) -> dict[str
     }
 
 
-def json_records(file: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers, from 1, and the objects of a file of JSON lines; empty lines are left out."""
-    with open(file, encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise InputError(f"Line {number} of {file} is not valid JSON ({error}); correct the line.") from None
-            if not isinstance(record, dict):
-                raise InputError(f"Line {number} of {file} is no JSON object; write one document a line.")
-            yield number, record
-
-
 class TextSummaries(SummaryBuilder):
     """
     `train.jsonl`, `validation.jsonl`, `test.jsonl` (any names; the stem is the split), one document a line:
@@ -93,12 +77,10 @@ class TextSummaries(SummaryBuilder):
 
     def find_files(self, data_dir: str) -> dict[str, list[str]]:
         """One file a split, named by its stem."""
-        files = sorted(glob.glob(os.path.join(glob.escape(data_dir), "*.jsonl")))
-        return {os.path.splitext(os.path.basename(file))[0]: [file] for file in files}
+        return split_files(data_dir)
 
     def read_rows(self, file: str) -> Iterator[dict[str, Any]]:
         """One row a line."""
-        stem = os.path.splitext(os.path.basename(file))[0]
         for number, record in json_records(file):
             where = f"Line {number} of {file}"
             if ("text" in record) == ("words" in record):
@@ -108,7 +90,7 @@ class TextSummaries(SummaryBuilder):
                 raise InputError(f"{where} has no text, or no summary, as a string; see the dataset 'text_summaries'.")
             words = given.split() if isinstance(given, str) else given
             try:
-                row = text_row(str(record.get("id", f"{stem}-{number}")), words, record["summary"], file)
+                row = text_row(str(record.get("id", f"{stem(file)}-{number}")), words, record["summary"], file)
             except InputError as error:
                 raise InputError(f"{where}: {error}") from None
             if record.get("boxes") is not None:

@@ -157,6 +157,19 @@ def test_wrong_arguments(funsd, load, tmp_path):
         load("funsd", data_dir=funsd, keep_words=True)
 
 
+def test_questions_are_the_linked_blocks(load, tmp_path):
+    blocks = form(0, fields=2)
+    blocks[1]["linking"] = [[1, 2], [1, 4]]  # a second answer
+    blocks[3]["linking"] = blocks[4]["linking"] = []
+    write_form(tmp_path / "f" / "training_data", "a", blocks)
+    (row,) = load("funsd", data_dir=tmp_path / "f", split="train", questions=True)
+    (asked,) = row["questions"]
+    assert asked["question"] == blocks[1]["text"]
+    assert asked["answers"] == [blocks[2]["text"], blocks[4]["text"]]
+    for answer, (first, last) in zip(asked["answers"], asked["spans"], strict=True):
+        assert " ".join(row["words"][first : last + 1]) == answer
+
+
 def test_png_size(tmp_path):
     write_png(tmp_path / "a.png", 71, 9)
     assert png_size(str(tmp_path / "a.png")) == (71, 9)
@@ -181,5 +194,7 @@ def test_counts_of_the_official_files(load):
     assert {name: types.count(name) for name in set(types)} == {
         "question": 3266, "answer": 2802, "header": 441, "other": 902,
     }  # fmt: skip
+    asking = load("funsd", data_dir=os.path.join(folder, "funsd"), questions=True)
+    assert [sum(map(len, asking[split]["questions"])) for split in ("train", "test")] == [2047, 586]
     with_empty = load("funsd", data_dir=os.path.join(folder, "funsd"), keep_empty_words=True)
     assert [sum(map(len, with_empty[split]["words"])) for split in ("train", "test")] == [22512, 8973]

@@ -5,7 +5,8 @@ from datasets import ClassLabel, Dataset, Features, List, Value
 from tests.tokenizers import tiny_tokenizer
 
 from broadsheet.tokenization.processing_formnet import FormNetProcessor
-from broadsheet.training.tasks import BioesClassification, make_task
+from broadsheet.training.task_choice import make_task
+from broadsheet.training.tasks import BioesClassification
 
 IOB2 = ["O", "B-A", "I-A"]
 BIOES = ["O", "B-A", "I-A", "E-A", "S-A"]

@@ -5,7 +5,8 @@ from tests.tokenizers import tiny_tokenizer
 
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.processing_skimformer import SkimformerProcessor
-from broadsheet.training.tasks import SequenceClassification, TokenClassification, make_task, metric_table
+from broadsheet.training.task_choice import make_task
+from broadsheet.training.tasks import SequenceClassification, TokenClassification, metric_table
 
 NAMES = ["O", "B-A", "I-A"]
 

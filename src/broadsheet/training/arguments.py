@@ -86,8 +86,8 @@ class RunArguments:
 
     _argument_group_name = "run"
 
-    task: Literal["token_classification", "sequence_classification"] = _field(
-        "token_classification", "Label the words, or classify documents."
+    task: Literal["token_classification", "sequence_classification", "question_answering"] = _field(
+        "token_classification", "Label the words, classify documents, or find the words that answer questions."
     )
     scheme: str = _field(
         "IOB2", "Tagging scheme of the word labels: IOB2, IOBES, ..., or plain for one class a word, as in docbank."
@@ -145,8 +145,8 @@ class EvaluationArguments:
     data_dir: str | None = _field(None, "Folder of the dataset's official distribution.")
     dataset_options: str | None = _field(None, "Further options of the dataset, as 'name=value,name=value'.")
     split: str = _field("test", "Split to measure on; slices such as test[:10] work.")
-    task: Literal["token_classification", "sequence_classification"] = _field(
-        "token_classification", "Label the words, or classify documents."
+    task: Literal["token_classification", "sequence_classification", "question_answering"] = _field(
+        "token_classification", "Label the words, classify documents, or find the words that answer questions."
     )
     scheme: str = _field("IOB2", "Tagging scheme of the word labels, or plain for one class a word.")
     box_level: Literal["word", "segment"] | None = _field(

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from transformers import (
     AutoModelForMaskedLM,
+    AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     BertConfig,
     BertForMaskedLM,
+    BertForQuestionAnswering,
     BertForSequenceClassification,
     BertForTokenClassification,
     BigBirdConfig,
@@ -23,6 +25,7 @@ from transformers import (
     BigBirdForTokenClassification,
     LayoutLMConfig,
     LayoutLMForMaskedLM,
+    LayoutLMForQuestionAnswering,
     LayoutLMForSequenceClassification,
     LayoutLMForTokenClassification,
     LongformerConfig,
@@ -31,6 +34,7 @@ from transformers import (
     LongformerForTokenClassification,
     RobertaConfig,
     RobertaForMaskedLM,
+    RobertaForQuestionAnswering,
     RobertaForSequenceClassification,
     RobertaForTokenClassification,
 )
@@ -51,18 +55,27 @@ class TextProcessor(LayoutProcessor):
         return {}
 
 
-def _baseline(config: Any, processor: Any, masked_lm: Any, tokens: Any, sequence: Any) -> FamilyMember:
+def _baseline(
+    config: Any, processor: Any, masked_lm: Any, tokens: Any, sequence: Any, questions: Any = None
+) -> FamilyMember:
+    # Longformer's and BigBird's own heads look for the question by separators that only their tokenizers have.
     heads: dict[Any, Any] = {
         AutoModelForMaskedLM: masked_lm,
         AutoModelForTokenClassification: tokens,
         AutoModelForSequenceClassification: sequence,
+        **({AutoModelForQuestionAnswering: questions} if questions else {}),
     }
     return FamilyMember(config, processor, heads)
 
 
 BASELINES: dict[str, FamilyMember] = {
     "bert": _baseline(
-        BertConfig, TextProcessor, BertForMaskedLM, BertForTokenClassification, BertForSequenceClassification
+        BertConfig,
+        TextProcessor,
+        BertForMaskedLM,
+        BertForTokenClassification,
+        BertForSequenceClassification,
+        BertForQuestionAnswering,
     ),
     "roberta": _baseline(
         RobertaConfig,
@@ -70,6 +83,7 @@ BASELINES: dict[str, FamilyMember] = {
         RobertaForMaskedLM,
         RobertaForTokenClassification,
         RobertaForSequenceClassification,
+        RobertaForQuestionAnswering,
     ),
     "layoutlm": _baseline(
         LayoutLMConfig,
@@ -77,6 +91,7 @@ BASELINES: dict[str, FamilyMember] = {
         LayoutLMForMaskedLM,
         LayoutLMForTokenClassification,
         LayoutLMForSequenceClassification,
+        LayoutLMForQuestionAnswering,
     ),
     "longformer": _baseline(
         LongformerConfig,

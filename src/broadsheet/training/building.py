@@ -10,6 +10,7 @@ from transformers import AutoConfig, AutoProcessor, AutoTokenizer, PreTrainedCon
 
 from broadsheet.conversion.lambert import load_lambert, read_tokenizer
 from broadsheet.tokenization.input_checks import InputError
+from broadsheet.tokenization.word_tokenization import special_tokens
 from broadsheet.training.arguments import ModelArguments, parse_settings
 from broadsheet.training.baselines import BASELINES, TRAINABLE, position_settings
 from broadsheet.training.tokenizer import train_tokenizer
@@ -64,7 +65,7 @@ def build(
             f"The head of {model.model_name_or_path} was trained for the labels {', '.join(known)}, but the data has "
             f"{', '.join(labels)}; set --new_head to train a new head."
         )
-    network = task.auto_model.from_pretrained(
+    network = head_class(config.model_type, task).from_pretrained(
         model.model_name_or_path, ignore_mismatched_sizes=replace, **_label_settings(labels)
     )
     processor = load_processor(model.model_name_or_path, config.model_type)
@@ -86,7 +87,23 @@ def load(path: str, task: Any) -> tuple[Any, Any]:
             f"{path} holds {', '.join(config.architectures or ['no model'])}, not a model for "
             f"{task.name.replace('_', ' ')}; fine-tune it for the task first."
         )
-    return task.auto_model.from_pretrained(path), load_processor(path, config.model_type)
+    return head_class(config.model_type, task).from_pretrained(path), load_processor(path, config.model_type)
+
+
+def head_class(model_type: str, task: Any) -> Any:
+    """
+    The class of a model type with a head for the task.
+
+    Not the Auto class itself: AutoModelForQuestionAnswering does not know that LayoutLM answers questions.
+
+    Raises:
+        InputError: where it has none.
+    """
+    found = TRAINABLE[model_type].models.get(task.auto_model)
+    if found is None:
+        able = ", ".join(name for name, member in TRAINABLE.items() if task.auto_model in member.models)
+        raise InputError(f"A {model_type} has no head for {task.name.replace('_', ' ')}; choose one of {able}.")
+    return found
 
 
 def load_config(path: str) -> PreTrainedConfig:
@@ -127,6 +144,7 @@ def _build_new(
     if model.model_type not in TRAINABLE:
         raise InputError(f"There is no model type {model.model_type!r}; choose one of {', '.join(TRAINABLE)}.")
     member = TRAINABLE[model.model_type]
+    model_class = head_class(model.model_type, task)
     if model.tokenizer_name is None:
         tokenizer: Any = train_tokenizer(
             (" ".join(words) for words in training_words), vocab_size=model.tokenizer_vocab_size
@@ -142,6 +160,9 @@ def _build_new(
     settings = parse_settings(model.config_overrides, "config_overrides")
     _check_settings(settings, model.model_type)
     given = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, **_label_settings(labels)}
+    if task.name == "question_answering" and hasattr(member.config, "type_vocab_size"):
+        types = special_tokens(tokenizer, with_question=True).words_type + 1
+        given["type_vocab_size"] = max(types, member.config.type_vocab_size)
     if max_length is not None:
         given |= position_settings(model.model_type, max_length, tokenizer.pad_token_id)
     try:
@@ -149,7 +170,7 @@ def _build_new(
     except (StrictDataclassError, ValueError, TypeError) as error:
         reason = " ".join(str(error.__cause__ or error).split())
         raise InputError(f"The settings of the new model do not fit: {reason}") from None
-    network = task.auto_model.from_config(config)
+    network = model_class._from_config(config)
     processor = member.processor(tokenizer)
     _configure(processor, model, labels, config)
     return network, processor
@@ -178,7 +199,7 @@ def _build_from_parent(
     settings = parse_settings(model.config_overrides, "config_overrides")
     _check_settings(settings, wanted)
     settings |= _label_settings(labels)
-    model_class = member.models[task.auto_model]
+    model_class = head_class(wanted, task)
     try:
         if wanted == "lambert":
             network: Any = load_lambert(path, model_class, **settings)

@@ -1,17 +1,26 @@
 """The model card that a run leaves beside its model."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from broadsheet.cards import fill
 
+_TITLES = {"f1": "F1", "anls": "ANLS", "exact": "exact match"}
+_UNITS = {
+    "token_classification": "words: each counts",
+    "sequence_classification": "documents: each counts",
+    "question_answering": "answers: each question counts",
+}
 
-def model_card(results: dict[str, Any], auto_model: str) -> str:
+
+def model_card(results: dict[str, Any], auto_model: str, scores: Sequence[str]) -> str:
     """
     A README.md with the front matter of the Hub.
 
     Args:
         results: the content of results.json.
         auto_model: name of the Auto class that loads the model.
+        scores: the metrics to tell; the interval is of F1 or ANLS.
     """
     data, budget = results["data"], results["budget"]
     task = results["task"]
@@ -23,10 +32,7 @@ def model_card(results: dict[str, Any], auto_model: str) -> str:
         "pipeline_tag": task.replace("_", "-").replace("sequence", "text"),
     }
     if split:
-        values = [
-            {"type": name, "name": name, "value": round(measured[split][name], 4)}
-            for name in ("precision", "recall", "f1")
-        ]
+        values = [{"type": name, "name": name, "value": round(measured[split][name], 4)} for name in scores]
         front["model-index"] = [
             {
                 "name": results["name"],
@@ -39,11 +45,16 @@ def model_card(results: dict[str, Any], auto_model: str) -> str:
                 ],
             }
         ]
-    rows = ["| split | precision | recall | F1 | interval | documents |", "|---|---|---|---|---|---|"]
+    main = "anls" if "anls" in scores else "f1"
+    titles = [_TITLES.get(name, name) for name in scores]
+    rows = [
+        f"| split | {' | '.join(titles)} | interval of {_TITLES[main]} | documents |",
+        "|---" * (len(scores) + 3) + "|",
+    ]
     for name, metrics in measured.items():
-        cells = [f"{100 * metrics[key]:.2f}" for key in ("precision", "recall", "f1")]
+        cells = [f"{100 * metrics[key]:.2f}" for key in scores]
         interval = metrics["interval"]
-        cells.append("{:.2f} to {:.2f}".format(*(100 * x for x in interval["f1"])) if interval else "")
+        cells.append("{:.2f} to {:.2f}".format(*(100 * x for x in interval[main])) if interval else "")
         rows.append(f"| {name} | {' | '.join(cells)} | {metrics['documents']} |")
     confidence = next((f"{100 * m['interval']['confidence']:g} %" for m in measured.values() if m["interval"]), "95 %")
     documents = ", ".join(f"{part['documents']} {name}" for name, part in data["splits"].items())
@@ -69,8 +80,8 @@ def model_card(results: dict[str, Any], auto_model: str) -> str:
         max_length=data["max_length"],
         stride=data["stride"],
         results="\n".join(rows) if measured else "None were measured: the data had neither validation nor test split.",
-        unit="word" if task == "token_classification" else "document",
+        unit=_UNITS[task],
         confidence=confidence,
         training="\n".join(f"| {key} | {value} |" for key, value in training.items()),
-        labels=", ".join(f"`{label}`" for label in results["labels"]),
+        labels="Labels: " + ", ".join(f"`{label}`" for label in results["labels"]) + "." if results["labels"] else "",
     )

@@ -19,7 +19,8 @@ from broadsheet.training.arguments import EvaluationArguments, parse
 from broadsheet.training.building import load
 from broadsheet.training.preparation import load_split
 from broadsheet.training.runs import environment, exit_with_sentence, start_logging, write_json
-from broadsheet.training.tasks import make_task, metric_table
+from broadsheet.training.task_choice import make_task
+from broadsheet.training.tasks import metric_table
 
 _DEFAULTS = {"box_level": "word", "max_length": 512, "stride": 64}
 

@@ -40,7 +40,8 @@ from broadsheet.training.runs import (
     write_json,
     write_text,
 )
-from broadsheet.training.tasks import Task, make_task, metric_table
+from broadsheet.training.task_choice import make_task
+from broadsheet.training.tasks import Task, metric_table
 
 _INTERRUPTED = 130
 
@@ -88,11 +89,11 @@ def finetune(
     options = {name: getattr(data, name) for name in ("box_level", "max_length", "stride", "clip_boxes", "num_proc")}
     with training.main_process_first():
         documents = load_splits(data, training.seed)
-        network, processor = build(
-            model, task, task.labels(documents["train"]), documents["train"]["words"], checkpoint, data.max_length
-        )
+        labels = task.labels(documents["train"])
+        network, processor = build(model, task, labels, documents["train"]["words"], checkpoint, data.max_length)
         id2label = {int(index): name for index, name in network.config.id2label.items()}
         windows = {name: task.encode(part, processor, id2label, options) for name, part in documents.items()}
+        windows["train"] = task.training_windows(windows["train"])
     rates = check_learning_rates(parse_settings(run.learning_rates, "learning_rates"), network)
     _adapt(training, run, task, "validation" in documents)
     training.resume_from_checkpoint = checkpoint
@@ -102,9 +103,11 @@ def finetune(
 
     def measure_validation(prediction: Any) -> dict[str, float]:
         metrics = measure("validation", prediction.predictions, 0)
-        return {name: metrics[name] for name in ("precision", "recall", "f1", "accuracy") if name in metrics}
+        return {name: metrics[name] for name in (*task.scores, "accuracy") if name in metrics}
 
     weighted = run.class_weights == "train"
+    if weighted and not labels:
+        raise InputError(f"class_weights weigh labels, and {task.name} has none; leave them out.")
     loss = WeightedLoss(balanced_weights(windows["train"], len(id2label))) if weighted else None
     stop = StopOnSignal()
     trainer = AugmentingTrainer(
@@ -142,7 +145,7 @@ def finetune(
         "model_type": network.config.model_type,
         "start": model.model_name_or_path,
         "parameters": sum(parameter.numel() for parameter in network.parameters()),
-        "labels": list(id2label.values()),
+        "labels": list(id2label.values()) if labels else [],
         "metrics": metrics,
         "data": {
             "name": data.dataset,
@@ -211,7 +214,7 @@ def _validation_source(data: DataArguments, documents: dict[str, Any]) -> str | 
 
 
 def _report(results: dict[str, Any], task: Task, output_dir: str) -> None:
-    write_text(os.path.join(output_dir, "README.md"), model_card(results, task.auto_model.__name__))
+    write_text(os.path.join(output_dir, "README.md"), model_card(results, task.auto_model.__name__, task.scores))
     # Last, so that its presence says that the run is complete.
     write_json(os.path.join(output_dir, "results.json"), results)
     for name, metrics in results["metrics"].items():

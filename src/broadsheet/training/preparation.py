@@ -156,7 +156,7 @@ def _encode_batch(
             return_word_ids=True, **settings,
         )  # fmt: skip
     except InputError as error:
-        raise InputError(_with_ids(str(error), columns["id"])) from None
+        raise InputError(with_ids(str(error), columns["id"])) from None
     documents = list(windows.pop("overflow_to_sample_mapping"))
     features = {name: [np.asarray(row) for row in values] for name, values in windows.items()}
     features.pop("token_page_ids", None)
@@ -166,7 +166,7 @@ def _encode_batch(
     return features
 
 
-def _with_ids(message: str, ids: Sequence[str]) -> str:
+def with_ids(message: str, ids: Sequence[str]) -> str:
     """Name documents by their ids rather than by their places in a batch."""
     for index in reversed(range(len(ids))):
         for start in ("document", "Document"):

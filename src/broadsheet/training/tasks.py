@@ -26,6 +26,8 @@ class Task(ABC):
     auto_model: ClassVar[type]
     metric: ClassVar[str] = "f1"
     """The number, of `measure`, by which checkpoints are compared."""
+    scores: ClassVar[tuple[str, ...]] = ("precision", "recall", "f1")
+    """The numbers, of `measure` and of its interval, that a card tells."""
 
     @abstractmethod
     def labels(self, documents: Dataset) -> list[str]:
@@ -35,10 +37,14 @@ class Task(ABC):
     def encode(self, documents: Dataset, processor: Any, id2label: dict[int, str], options: dict[str, Any]) -> Dataset:
         """The documents as windows with the model's label ids."""
 
+    def training_windows(self, windows: Dataset) -> Dataset:
+        """Those of the windows that something can be learned from. Raises `InputError` where none is left."""
+        return windows
+
     @abstractmethod
     def measure(
         self,
-        logits: np.ndarray,
+        logits: Any,
         windows: Dataset,
         documents: Dataset,
         processor: Any,
@@ -46,7 +52,7 @@ class Task(ABC):
         bootstrap_samples: int,
         seed: int,
     ) -> dict[str, Any]:
-        """Merge the windows' logits into predictions per word or document, and score them."""
+        """Merge the windows' logits into predictions per word, document or question, and score them."""
 
     def check_labels(self, documents: Dataset, id2label: dict[int, str]) -> list[str]:
         """The dataset's label names, all of which the model must know."""
@@ -246,17 +252,10 @@ class SequenceClassification(Task):
         return classification_f1(predicted, true, bootstrap_samples, seed=seed)
 
 
-def make_task(name: str, scheme: str) -> Task:
-    """The task of that name; word labels of the scheme "plain" are one class a word, of "IOBES" are decoded."""
-    if name == SequenceClassification.name:
-        return SequenceClassification()
-    if scheme == "plain":
-        return WordClassification()
-    return BioesClassification() if scheme == "IOBES" else TokenClassification(scheme)
-
-
 def metric_table(metrics: dict[str, Any]) -> str:
     """The metrics of `measure` as a table for the terminal, in per cent."""
+    if "anls" in metrics:
+        return _answer_table(metrics)
     interval = metrics["interval"]
     rows: list[tuple[str, ...]] = [("", "precision", "recall", "F1", "support")]
     if "area" in metrics:
@@ -271,9 +270,25 @@ def metric_table(metrics: dict[str, Any]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     if interval:
-        low, high = (100 * value for value in interval["f1"])
-        lines.append(
-            f"F1 {100 * metrics['f1']:.2f}, {100 * interval['confidence']:g} % interval {low:.2f} to {high:.2f} "
-            f"({metrics['documents']} documents resampled {interval['samples']} times)"
-        )
+        lines.append(_interval_line("F1", "f1", metrics))
     return "\n".join(lines)
+
+
+def _answer_table(metrics: dict[str, Any]) -> str:
+    lines = [
+        f"{metrics['questions']} questions about {metrics['documents']} documents; the answers of "
+        f"{metrics['questions'] - metrics['located']} stand nowhere in the words",
+        f"ANLS {100 * metrics['anls']:.2f}, exact {100 * metrics['exact']:.2f}",
+    ]
+    if metrics["interval"]:
+        lines.append(_interval_line("ANLS", "anls", metrics))
+    return "\n".join(lines)
+
+
+def _interval_line(title: str, key: str, metrics: dict[str, Any]) -> str:
+    interval = metrics["interval"]
+    low, high = (100 * value for value in interval[key])
+    return (
+        f"{title} {100 * metrics[key]:.2f}, {100 * interval['confidence']:g} % interval {low:.2f} to {high:.2f} "
+        f"({metrics['documents']} documents resampled {interval['samples']} times)"
+    )
