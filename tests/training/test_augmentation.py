@@ -49,6 +49,16 @@ def test_move_boxes():
     assert torch.equal(move_boxes(bbox, special, 1000, 0.0), bbox)
 
 
+def test_boxes_between_whole_numbers_stay_between():
+    torch.manual_seed(0)
+    bbox = torch.rand(3, 5, 4) * 10
+    special = torch.zeros(3, 5, dtype=torch.bool)
+    moved = move_boxes(bbox, special, 1000, 0.4)
+    assert moved.dtype == bbox.dtype
+    assert (moved != moved.floor()).any()
+    assert torch.equal(move_boxes(bbox, special, 1000, 0.0), bbox)
+
+
 def test_run_resumes_with_the_same_draws(arguments, tmp_path):
     settings = {"max_steps": 6, "save_strategy": "steps", "save_steps": 3, "save_total_limit": 5}
     settings |= {"token_dropout": 0.3, "box_augmentation": 0.3}

@@ -39,7 +39,7 @@ def move_boxes(bbox: torch.Tensor, is_special: torch.Tensor, largest: int, amoun
     coordinates than a small corpus has.
 
     Args:
-        bbox: int `[batch, length, 4]`, (x0, y0, x1, y1) in 0..`largest`.
+        bbox: int or float `[batch, length, 4]`, (x0, y0, x1, y1) in 0..`largest`.
         is_special: bool `[batch, length]`, the tokens whose box stays.
         largest: the largest coordinate.
         amount: the most that a page shrinks, 0..1.
@@ -47,7 +47,9 @@ def move_boxes(bbox: torch.Tensor, is_special: torch.Tensor, largest: int, amoun
     size = (bbox.shape[0], 1, 2)
     scale = 1 - amount * torch.rand(size, device=bbox.device)
     shift = torch.rand(size, device=bbox.device) * (1 - scale) * largest
-    moved = (bbox * scale.repeat(1, 1, 2) + shift.repeat(1, 1, 2)).floor().clamp(0, largest).to(bbox.dtype)
+    moved = (bbox * scale.repeat(1, 1, 2) + shift.repeat(1, 1, 2)).clamp(0, largest)
+    if not bbox.is_floating_point():
+        moved = moved.floor().to(bbox.dtype)
     return torch.where(is_special[..., None], bbox, moved)
 
 
