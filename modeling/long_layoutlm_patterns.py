@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch import nn
 
 from .attention_pattern import AttentionPattern
 from .crossed_attention import make_crossing
@@ -10,7 +11,7 @@ from .flex_random_blocks import flex_random_blocks
 from .flex_table import flex_table
 from .global_tokens import GlobalTokens, add_global_tokens, find_global_tokens
 from .random_blocks import dense_blocks, draw_random_blocks, random_blocks
-from .sparse_attention import BlockTable, mask_keys, window_table
+from .sparse_attention import BlockTable, mask_padding, window_table
 from .tracing import is_traced
 
 # Queries in a block of the window's table: half the window, within what matrix products do well.
@@ -75,21 +76,16 @@ def make_patterns(
             block = max(SMALLEST_BLOCK, min(LARGEST_BLOCK, half))
             table = window_table(length, half, half, block, device)
         else:
+            assert neighbors is not None
             table = _check_tables(tables, input_shape)
-        table = table if mask is None else _mask_padding(table, mask)
+            _check_pairs(table, neighbors, config)
+        table = table if mask is None else mask_padding(table, mask)
         table = add_global_tokens(table, tokens)
         if flex:
             made = AttentionPattern(flex=flex_table(table, *input_shape), tokens=tokens, mask=mask)
         else:
             made = AttentionPattern(table=table, tokens=tokens, mask=mask)
     return [made] * config.num_hidden_layers
-
-
-def _mask_padding(table: BlockTable, mask: torch.Tensor) -> BlockTable:
-    """The table in which padding is neither attended to nor attends."""
-    queries = table.queries.expand(len(mask), -1, -1)
-    real = mask.bool().gather(1, queries.clamp(min=0).flatten(1)).view_as(queries)
-    return mask_keys(table._replace(queries=queries.masked_fill(~real, -1)), mask)
 
 
 def _random_patterns(
@@ -108,7 +104,9 @@ def _random_patterns(
             "not see; run this model as it is, or set attention_pattern to another pattern."
         )
     batch, length = input_shape
-    lengths = torch.full((batch,), length, device=device) if mask is None else mask.bool().sum(-1)
+    # Up to the last token: tokens that are masked before it keep their places in the blocks.
+    places = torch.arange(1, length + 1, device=device).expand(batch, -1)
+    lengths = (places if mask is None else places * mask.bool()).amax(-1)
     size, heads = config.random_block_size, config.num_attention_heads
     blocks = [-(-int(own) // size) for own in lengths]
     patterns = []
@@ -185,6 +183,32 @@ def _check_tables(tables: Tables, input_shape: torch.Size) -> BlockTable:
     if int(torch.maximum(queries.max(), keys.max())) >= input_shape[1]:
         raise ValueError(f"The block tables name tokens beyond the {input_shape[1]} of the batch; {remedy}.")
     return BlockTable(queries.long(), keys.long(), members.bool())
+
+
+def _check_pairs(table: BlockTable, neighbors: torch.Tensor, config: Any) -> None:
+    """Refuse tables made for another pattern or window, which would be attended to all the same."""
+    attends = table.queries >= 0
+    own = attends.sum((1, 2))
+    place = torch.arange(neighbors.shape[1], device=neighbors.device)
+    counted = (neighbors >= 0) & (place < own[:, None])[..., None]
+    size = f"num_neighbors={config.num_neighbors}"
+    expected = torch.zeros_like(own)
+    if config.attention_pattern == "union":
+        half = config.attention_window // 2
+        size = f"{size}, attention_window={config.attention_window}"
+        counted = counted & ((neighbors - place[:, None]).abs() > half)
+        before = nn.functional.pad(place.clamp(max=half).cumsum(0), (1, 0))
+        expected = own + 2 * before[own]
+    expected = expected + counted.sum((1, 2))
+    found = (table.allowed() & attends.unsqueeze(-1)).sum((1, 2, 3))
+    wrong = (found != expected).nonzero()
+    if len(wrong):
+        document = int(wrong[0])
+        raise ValueError(
+            f"The block tables of document {document} of the batch hold {int(found[document])} pairs of tokens where "
+            f"this model's pattern has {int(expected[document])}; make the batch with "
+            f"LongLayoutLMProcessor(tokenizer, attention_pattern={config.attention_pattern!r}, {size})."
+        )
 
 
 def _dense_neighbors(neighbors: torch.Tensor) -> torch.Tensor:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 
-from .sparse_attention import BlockTable, mask_keys
+from .sparse_attention import BlockTable, mask_padding
 
 
 class RandomBlocks(NamedTuple):
@@ -21,7 +21,7 @@ class RandomBlocks(NamedTuple):
         keys: int64 `[batch, heads, blocks, S]`, the blocks that each block attends to, as often as they count; -1 for
             none, and in rows of blocks that attend to all.
         full: bool `[batch, blocks]`, the blocks that attend to all.
-        lengths: int64 `[batch]`, tokens of each document.
+        lengths: int64 `[batch]`, places of each document, the last of which is no padding.
         block_size: tokens of a block.
     """
 
@@ -99,7 +99,7 @@ def random_blocks(
     The pattern of one layer.
 
     Args:
-        lengths: int64 `[batch]`, tokens of each document.
+        lengths: int64 `[batch]`, places of each document, the last of which is no padding.
         length: tokens of the padded batch.
         block_size: tokens of a block.
         random: for each document its random blocks, `[heads, blocks, count]`.
@@ -138,7 +138,7 @@ def sparse_table(pattern: RandomBlocks, attention_mask: torch.Tensor | None) -> 
     queries = _tokens(place.unsqueeze(-1), pattern.block_size, pattern.lengths)
     keys = _tokens(pattern.keys, pattern.block_size, pattern.lengths)
     table = BlockTable(queries.repeat_interleave(heads, 0), keys.flatten(0, 1))
-    return table if attention_mask is None else mask_keys(table, attention_mask.repeat_interleave(heads, 0))
+    return table if attention_mask is None else mask_padding(table, attention_mask.repeat_interleave(heads, 0))
 
 
 def full_table(pattern: RandomBlocks, length: int, attention_mask: torch.Tensor | None) -> BlockTable:
@@ -150,7 +150,7 @@ def full_table(pattern: RandomBlocks, length: int, attention_mask: torch.Tensor 
     every = torch.arange(length, device=place.device)
     keys = every.masked_fill(every >= pattern.lengths[:, None], -1)[:, None].expand(-1, most, -1)
     table = BlockTable(queries, keys)
-    return table if attention_mask is None else mask_keys(table, attention_mask)
+    return table if attention_mask is None else mask_padding(table, attention_mask)
 
 
 def block_counts(pattern: RandomBlocks) -> torch.Tensor:

@@ -323,12 +323,20 @@ def mask_keys(table: BlockTable, attention_mask: torch.Tensor) -> BlockTable:
     return table._replace(keys=keys.masked_fill(~kept, -1))
 
 
+def mask_padding(table: BlockTable, attention_mask: torch.Tensor) -> BlockTable:
+    """The table in which padding, 0 in `attention_mask` `[batch, length]`, neither is attended to nor attends."""
+    queries = table.queries.expand(attention_mask.shape[0], -1, -1)
+    real = attention_mask.bool().gather(1, queries.clamp(min=0).flatten(1)).view_as(queries)
+    return mask_keys(table._replace(queries=queries.masked_fill(~real, -1)), attention_mask)
+
+
 __all__ = [
     "BlockTable",
     "dense_attention",
     "dense_counts",
     "dense_mask",
     "mask_keys",
+    "mask_padding",
     "sparse_attention",
     "window_table",
 ]

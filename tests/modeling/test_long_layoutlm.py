@@ -89,6 +89,46 @@ def test_fast_form_equals_plain_form(pattern: str, name: str, with_global: bool)
     assert_close(results[0][1], results[1][1], 1e-10)
 
 
+@pytest.mark.parametrize("with_global", [False, True], ids=["", "global"])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_tokens_masked_in_the_midst(pattern: str, with_global: bool) -> None:
+    """They neither attend nor are attended to, and those after them keep their attention; all forms agree."""
+    processor, batch = make_batch(pattern, DOCUMENTS["lengths"])
+    batch["attention_mask"][2, 5:30] = 0
+    if with_global:
+        batch["global_attention_mask"] = torch.zeros_like(batch["input_ids"])
+        batch["global_attention_mask"][:, ::20] = 1
+    model = tiny_model(pattern, len(processor.tokenizer))
+    maps = model(**batch, output_attentions=True).attentions[0].sum(1)
+    real = batch["attention_mask"].bool()
+    assert not maps[~real].any()
+    if pattern != "distance_sliding_window":
+        assert not maps.transpose(1, 2)[~real].any()
+    if pattern not in ("distance", "distance_sliding_window"):  # <s> and </s> stand nowhere on the page
+        assert maps[real].any(-1).all()
+    layer, outputs = model.encoder.layer[0].attention.self, []
+    layer.register_forward_hook(lambda _module, _args, output: outputs.append(output[0]))
+    for backend in ("eager", "sdpa", "flex_attention"):
+        model.set_attn_implementation(backend)
+        with torch.no_grad():
+            model(**batch)
+    for other in outputs[1:]:
+        assert_close(other, outputs[0], 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("model_pattern", "pattern", "window"),
+    [("distance", "union", 10), ("union", "distance", 10), ("union", "union", 4)],
+)
+def test_tables_of_another_pattern(model_pattern: str, pattern: str, window: int) -> None:
+    """The neighbours are the same; the fast form would attend to what the tables say."""
+    processor, batch = make_batch(pattern, [document(30, 1, 0), document(80, 1, 0)], attention_window=window)
+    model = tiny_model(model_pattern, len(processor.tokenizer))
+    says = rf"tables of document 0 .* pairs .*LongLayoutLMProcessor\(tokenizer, attention_pattern='{model_pattern}'"
+    with pytest.raises(ValueError, match=says):
+        model(**batch)
+
+
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_special_tokens_are_nobodys_neighbours(pattern: str) -> None:
     """<s> and </s> reach others under the spatial patterns only when global."""
