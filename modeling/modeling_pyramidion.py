@@ -325,6 +325,11 @@ class PyramidionForConditionalGeneration(PyramidionPreTrainedModel, GenerationMi
             encoder_attentions=outputs.encoder_attentions,
         )
 
+    def _reorder_cache(self, past_key_values: Any, beam_idx: torch.Tensor) -> Any:
+        # All beams of a document read the same source: only what they wrote is copied when one beam takes over another.
+        past_key_values.self_attention_cache.reorder_cache(beam_idx)
+        return past_key_values
+
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """Labels `[batch, target length]` shifted to the right, for collators that make the decoder's input."""
         return shift_right(labels, self.config.decoder_start_token_id, self.config.pad_token_id)
