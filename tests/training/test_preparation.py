@@ -2,6 +2,8 @@ import pytest
 
 from broadsheet.dataset_scripts import load_dataset
 from broadsheet.tokenization.input_checks import InputError
+from broadsheet.tokenization.processing_lambert import LambertProcessor
+from broadsheet.tokenization.processing_long_layoutlm import LongLayoutLMProcessor
 from broadsheet.tokenization.processing_skimformer import SkimformerProcessor
 from broadsheet.training.arguments import DataArguments
 from broadsheet.training.preparation import encode, load_splits, segment_boxes, with_box_level
@@ -53,6 +55,20 @@ def test_windows_cover_every_word_and_are_cached(documents, processor):
     parallel = encode(documents, processor, names, None, {**OPTIONS, "num_proc": 2, "stride": 5})
     serial = encode(documents, processor, names, None, {**OPTIONS, "stride": 5})
     assert parallel.to_list() == serial.to_list()
+
+
+@pytest.mark.parametrize("processor_class", [LongLayoutLMProcessor, LambertProcessor])
+def test_layout_is_stored_as_declared(documents, processor, processor_class):
+    """Neighbours in four bytes, not in eight, of a file that the windows are read from as they are needed."""
+    settings = {"attention_pattern": "union", "num_neighbors": 3} if processor_class is LongLayoutLMProcessor else {}
+    processor = processor_class(processor.tokenizer, id2label=processor.id2label, **settings)
+    windows = encode(documents, processor, documents.features["labels"].feature.names, None, OPTIONS)
+    assert windows.cache_files
+    for name, spec in processor.tensors.items():
+        kind = windows.features[name]
+        while hasattr(kind, "feature"):
+            kind = kind.feature
+        assert kind.dtype == spec.dtype
 
 
 def test_segment_boxes_reach_the_windows(documents, processor):

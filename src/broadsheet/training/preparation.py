@@ -158,7 +158,8 @@ def _encode_batch(
     except InputError as error:
         raise InputError(with_ids(str(error), columns["id"])) from None
     documents = list(windows.pop("overflow_to_sample_mapping"))
-    features = {name: [np.asarray(row) for row in values] for name, values in windows.items()}
+    dtypes = {name: spec.dtype for name, spec in getattr(processor, "tensors", {}).items()}
+    features = {name: [np.asarray(row, dtypes.get(name)) for row in values] for name, values in windows.items()}
     features.pop("token_page_ids", None)
     features["document"] = [rows[document] for document in documents]
     if label is not None:
