@@ -113,15 +113,27 @@ def extract(
         raise typer.Exit(2)
 
 
-def _hand_on(command: str, module: str, text: str, group: typer.Typer = app) -> None:
-    """Add a command whose arguments go to the `main` of a module, which has a `--help` of its own."""
+def _hand_on(command: str, module: str, text: str, group: typer.Typer = app, function: str = "main") -> None:
+    """Add a command whose arguments go to a function of a module, which has a `--help` of its own."""
 
     def run(context: typer.Context) -> None:
-        raise typer.Exit(import_module(module).main(context.args) or 0)
+        raise typer.Exit(getattr(import_module(module), function)(context.args) or 0)
 
     group.command(command, help=text, **PASS_ON)(run)
 
 
+prepare = typer.Typer(
+    help="Cut a corpus into the windows that a model reads, once, as Parquet files to train on.", no_args_is_help=True
+)
+app.add_typer(prepare, name="prepare")
+for command, function in (("finetune", "main_finetune"), ("pretrain", "main_pretrain")):
+    _hand_on(
+        command,
+        "broadsheet.training.prepare",
+        f"For `broadsheet {command} --prepared_dir`: see `broadsheet prepare {command} --help`.",
+        prepare,
+        function,
+    )
 _hand_on(
     "finetune",
     "broadsheet.training.finetune",

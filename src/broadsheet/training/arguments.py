@@ -29,6 +29,7 @@ class DataArguments:
 
     dataset: str | None = _field(None, "Name of the dataset, for example funsd.")
     data_dir: str | None = _field(None, "Folder of the dataset's official distribution.")
+    prepared_dir: str | None = _field(None, "In place of both: a folder made by `broadsheet prepare`.")
     dataset_options: str | None = _field(
         None, "Further options of the dataset, as 'name=value,name=value' (in a recipe: a mapping)."
     )

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from datasets import Dataset
 from transformers import EarlyStoppingCallback, set_seed
 
 from broadsheet.tokenization.collation import LayoutDataCollator
@@ -29,6 +30,7 @@ from broadsheet.training.card import model_card
 from broadsheet.training.class_weights import WeightedLoss, balanced_weights
 from broadsheet.training.learning_rates import check_learning_rates
 from broadsheet.training.preparation import load_splits
+from broadsheet.training.prepared import load_prepared
 from broadsheet.training.runs import (
     Interrupted,
     StopOnSignal,
@@ -83,17 +85,14 @@ def finetune(
     start_logging()
     output_dir = str(training.output_dir)
     checkpoint = prepare_output_dir(output_dir, run.overwrite, training.resume_from_checkpoint)
-    dataset_options = parse_settings(data.dataset_options, "dataset_options")
     task = make_task(run.task, run.scheme)
     set_seed(training.seed)
-    options = {name: getattr(data, name) for name in ("box_level", "max_length", "stride", "clip_boxes", "num_proc")}
     with training.main_process_first():
-        documents = load_splits(data, training.seed)
-        labels = task.labels(documents["train"])
-        network, processor = build(model, task, labels, documents["train"]["words"], checkpoint, data.max_length)
-        id2label = {int(index): name for index, name in network.config.id2label.items()}
-        windows = {name: task.encode(part, processor, id2label, options) for name, part in documents.items()}
-        windows["train"] = task.training_windows(windows["train"])
+        documents, windows, network, processor = load_windows(run, data, model, training.seed, checkpoint)
+    windows["train"] = task.training_windows(windows["train"])
+    labels = task.labels(documents["train"])
+    id2label = {int(index): name for index, name in network.config.id2label.items()}
+    dataset_options = parse_settings(data.dataset_options, "dataset_options")
     rates = check_learning_rates(parse_settings(run.learning_rates, "learning_rates"), network)
     _adapt(training, run, task, "validation" in documents)
     training.resume_from_checkpoint = checkpoint
@@ -159,7 +158,7 @@ def finetune(
                 for name, part in documents.items()
             },
             "validation": _validation_source(data, documents),
-            **{name: options[name] for name in ("box_level", "max_length", "stride", "clip_boxes")},
+            **{name: getattr(data, name) for name in ("box_level", "max_length", "stride", "clip_boxes")},
             "scheme": run.scheme,
         },
         "budget": {
@@ -188,6 +187,34 @@ def finetune(
         os.remove(os.path.join(output_dir, "training_args.bin"))
         _report(results, task, output_dir)
     return results
+
+
+def load_windows(
+    run: RunArguments, data: DataArguments, model: ModelArguments, seed: int, checkpoint: str | None = None
+) -> tuple[dict[str, Dataset], dict[str, Dataset], Any, Any]:
+    """
+    Documents and their windows by split, the model and its processor.
+
+    The windows are made now, or were made before (`data.prepared_dir`, whose settings `data` takes over).
+
+    Raises:
+        InputError: for arguments or data that do not fit.
+    """
+    task = make_task(run.task, run.scheme)
+    if data.prepared_dir is not None:
+        return load_prepared(data, model, task, purpose_of(run), checkpoint)
+    options = {name: getattr(data, name) for name in ("box_level", "max_length", "stride", "clip_boxes", "num_proc")}
+    documents = load_splits(data, seed)
+    labels = task.labels(documents["train"])
+    network, processor = build(model, task, labels, documents["train"]["words"], checkpoint, data.max_length)
+    id2label = {int(index): name for index, name in network.config.id2label.items()}
+    windows = {name: task.encode(part, processor, id2label, options) for name, part in documents.items()}
+    return documents, windows, network, processor
+
+
+def purpose_of(run: RunArguments) -> dict[str, Any]:
+    """What windows depend on besides data and processor."""
+    return {"task": run.task, "scheme": run.scheme}
 
 
 def _adapt(training: FamilyTrainingArguments, run: RunArguments, task: Task, validates: bool) -> None:

@@ -158,13 +158,21 @@ def _encode_batch(
     except InputError as error:
         raise InputError(with_ids(str(error), columns["id"])) from None
     documents = list(windows.pop("overflow_to_sample_mapping"))
-    dtypes = {name: spec.dtype for name, spec in getattr(processor, "tensors", {}).items()}
-    features = {name: [np.asarray(row, dtypes.get(name)) for row in values] for name, values in windows.items()}
-    features.pop("token_page_ids", None)
+    features = window_columns(windows, processor)
     features["document"] = [rows[document] for document in documents]
     if label is not None:
         features["labels"] = [label[columns["label"][document]] for document in documents]
     return features
+
+
+def window_columns(windows: Any, processor: Any) -> dict[str, list[Any]]:
+    """What a processor returned as columns, in the types that it declares; without the pages of tokens."""
+    dtypes = {name: spec.dtype for name, spec in getattr(processor, "tensors", {}).items()}
+    return {
+        name: [np.asarray(row, dtypes.get(name)) for row in values]
+        for name, values in windows.items()
+        if name != "token_page_ids"
+    }
 
 
 def with_ids(message: str, ids: Sequence[str]) -> str:

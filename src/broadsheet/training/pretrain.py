@@ -25,6 +25,7 @@ from broadsheet.training.building import build
 from broadsheet.training.corpora import load_corpora
 from broadsheet.training.masked_lm import CountEpochs, MaskedLM, MaskedLMTrainer, losses_and_counts
 from broadsheet.training.preparation import encode
+from broadsheet.training.prepared import load_prepared
 from broadsheet.training.pretraining_arguments import CorpusArguments, PretrainingArguments, PretrainingSchedule
 from broadsheet.training.pretraining_card import pretraining_card
 from broadsheet.training.runs import (
@@ -40,6 +41,7 @@ from broadsheet.training.runs import (
 )
 
 _INTERRUPTED = 130
+PURPOSE = {"task": MaskedLM.name}
 _MASK_COLUMNS = ("token_word_ids",)
 
 
@@ -85,16 +87,9 @@ def pretrain(
         raise InputError("Persistent workers would repeat the masks of the first epoch; leave them out.")
     checkpoint = prepare_output_dir(output_dir, run.overwrite, training.resume_from_checkpoint)
     with training.main_process_first():
-        texts = load_corpora(data)
         set_seed(training.seed)
-        words = (row["words"] for row in texts["train"].select_columns("words"))
-        network, processor = build(model, MaskedLM, [], words, checkpoint, data.max_length)
-        options: dict[str, Any] = {"box_level": "word"}
-        options |= {name: getattr(data, name) for name in ("max_length", "stride", "clip_boxes", "num_proc")}
-        windows = {
-            name: _model_columns(encode(rows, processor, None, None, options), network, run.whole_words)
-            for name, rows in texts.items()
-        }
+        texts, windows, network, processor = load_windows(data, model, checkpoint)
+    windows = {name: _model_columns(part, network, run.whole_words) for name, part in windows.items()}
     rows_of = {name: part["document"] for name, part in windows.items()}
     windows = {name: part.remove_columns("document") for name, part in windows.items()}
     if "validation" not in windows:
@@ -152,7 +147,8 @@ def pretrain(
             "options": {name: value for name, value in dataset_options.items() if name != "password"},
             "splits": {name: _size(texts[name], windows[name]) for name in windows},
             **{name: getattr(data, name) for name in ("unit", "validation_fraction", "test_fraction")},
-            **{name: options[name] for name in ("box_level", "max_length", "stride", "clip_boxes")},
+            "box_level": "word",
+            **{name: getattr(data, name) for name in ("max_length", "stride", "clip_boxes")},
         },
         "masking": {
             "probability": run.mask_probability,
@@ -186,6 +182,32 @@ def pretrain(
         os.remove(os.path.join(output_dir, "training_args.bin"))
         _report(results, output_dir)
     return results
+
+
+def load_windows(
+    data: CorpusArguments, model: ModelArguments, checkpoint: str | None = None
+) -> tuple[dict[str, Dataset], dict[str, Dataset], Any, Any]:
+    """
+    Texts and their windows by split, the model and its processor.
+
+    The windows are made now, or were made before (`data.prepared_dir`, whose settings `data` takes over).
+
+    Raises:
+        InputError: for arguments or data that do not fit.
+    """
+    if data.prepared_dir is not None:
+        return load_prepared(data, model, MaskedLM, PURPOSE, checkpoint)
+    texts = load_corpora(data)
+    words = (row["words"] for row in texts["train"].select_columns("words"))
+    network, processor = build(model, MaskedLM, [], words, checkpoint, data.max_length)
+    options: dict[str, Any] = {"box_level": "word"}
+    options |= {name: getattr(data, name) for name in ("max_length", "stride", "clip_boxes", "num_proc")}
+    return (
+        texts,
+        {name: encode(rows, processor, None, None, options) for name, rows in texts.items()},
+        network,
+        processor,
+    )
 
 
 def _model_columns(windows: Dataset, network: Any, whole_words: bool) -> Dataset:

@@ -31,6 +31,7 @@ class CorpusArguments:
         None, "Names of the corpora, for example pdf_folder docbank; one name serves all folders."
     )
     data_dir: list[str] | None = _field(None, "Folder of each corpus.")
+    prepared_dir: str | None = _field(None, "In place of both: a folder made by `broadsheet prepare pretrain`.")
     dataset_options: str | None = _field(
         None, "Further options of the corpora, as 'name=value,...'; 'docbank.name=value' for one of several."
     )

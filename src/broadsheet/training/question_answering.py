@@ -11,7 +11,7 @@ from broadsheet.tokenization.collation import LayoutDataCollator
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.layout_batch import WORD_ID_KEYS
 from broadsheet.training.fingerprints import encoding_fingerprint
-from broadsheet.training.preparation import BATCH_OF_DOCUMENTS, with_box_level, with_ids
+from broadsheet.training.preparation import BATCH_OF_DOCUMENTS, window_columns, with_box_level, with_ids
 from broadsheet.training.tasks import Task
 
 UNKNOWN = -1
@@ -140,8 +140,7 @@ def _encode_batch(
     is_lost = [bool(question["answers"]) and not question["spans"] for question in asked]
     positions = processor.align_answers(windows, spans)
     samples = list(windows.pop("overflow_to_sample_mapping"))
-    features: dict[str, Any] = {name: [np.asarray(row) for row in values] for name, values in windows.items()}
-    features.pop("token_page_ids", None)
+    features = window_columns(windows, processor)
     for name, values in positions.items():
         features[name] = [UNKNOWN if is_lost[sample] else value for sample, value in zip(samples, values, strict=True)]
     features["document"] = [rows[indices[owners[sample]]] for sample in samples]
