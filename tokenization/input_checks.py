@@ -52,6 +52,8 @@ def check_boxes(boxes: Any, words: Sequence[str], name: str = "the document") ->
     (x0, y0, x1, y1), not finite, negative or with swapped corners.
     """
     array = box_array(boxes, words, name)
+    if ((array >= 0) & (array < np.inf)).all() and (array[:, 2:] >= array[:, :2]).all():
+        return
     for faulty, fault, remedy in (
         (~np.isfinite(array).all(axis=1), "is not finite", "correct it or leave the word out"),
         ((array < 0).any(axis=1), "has a negative coordinate", "pass clip_boxes=True to move it to the page's edge"),

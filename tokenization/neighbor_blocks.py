@@ -49,27 +49,28 @@ def _distance_blocks(neighbors: np.ndarray, order: np.ndarray) -> tuple[np.ndarr
     last = np.iinfo(np.int64).max
     tokens = np.argsort(np.where(order < 0, last, order), kind="stable")
     queries = _in_blocks(tokens, DISTANCE_BLOCK)
-    near = np.where(queries[..., None] >= 0, neighbors[queries], -1)
-    has = _mark(near, len(neighbors))
-    keys, rank = _ranks(has)
-    members = np.zeros((*queries.shape, keys.shape[1]), dtype=bool)
-    _set_members(members, near, rank)
-    return queries, keys, members
+    places = _places(queries, neighbors)
+    keys, columns = _columns(_mark(places, len(queries), len(neighbors)))
+    return queries, keys, _members(places, columns, keys.shape[1])
 
 
 def _union_blocks(neighbors: np.ndarray, half: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Blocks of consecutive tokens, each with its window and the neighbours outside it."""
     length = len(neighbors)
     queries = _in_blocks(np.arange(length), UNION_BLOCK)
-    near = np.where(queries[..., None] >= 0, neighbors[queries], -1)
-    has = _mark(near, length)
-    place, first = np.arange(length), queries[:, 0]
-    last = queries.max(1)
-    has |= (place >= first[:, None] - half) & (place <= last[:, None] + half)
-    keys, rank = _ranks(has)
-    offset = keys[:, None, :] - queries[:, :, None]
-    members = (np.abs(offset) <= half) & (keys >= 0)[:, None, :] & (queries >= 0)[:, :, None]
-    _set_members(members, near, rank)
+    places = _places(queries, neighbors)
+    marked = _mark(places, len(queries), length)
+    token = np.arange(length)
+    marked[:, 1:] |= (token >= queries[:, :1] - half) & (token <= queries.max(1, keepdims=True) + half)
+    keys, columns = _columns(marked)
+    members = _members(places, columns, keys.shape[1])
+    # The window's tokens follow each other in the columns too.
+    first, last = (np.clip(queries + step, 0, length - 1) for step in (-half, half))
+    small = np.dtype("int16" if length < 1 << 15 else "int32")
+    first, last = (np.take_along_axis(columns, end + 1, axis=1).astype(small) - 1 for end in (first, last))
+    last[queries < 0] = -1
+    column = np.arange(keys.shape[1], dtype=small)
+    members |= (column >= first[..., None]) & (column <= last[..., None])
     return queries, keys, members
 
 
@@ -81,27 +82,39 @@ def _in_blocks(tokens: np.ndarray, block: int) -> np.ndarray:
     return padded.reshape(blocks, block)
 
 
-def _mark(near: np.ndarray, length: int) -> np.ndarray:
-    """Bool `[blocks, length]`: the tokens that stand in `near` `[blocks, block, M]`."""
-    has = np.zeros((len(near), length + 1), dtype=bool)
-    flat = near.reshape(len(near), near.shape[1] * near.shape[2])
-    has[np.arange(len(near))[:, None], flat] = True  # -1 is the last column
-    return has[:, :length]
+def _places(queries: np.ndarray, neighbors: np.ndarray) -> np.ndarray:
+    """
+    Where the neighbours of each query stand in a flat `[blocks, 1 + length]` whose first column is for none: int64
+    `[blocks, block, M]`.
+    """
+    near = neighbors[queries]
+    near[queries < 0] = -1
+    return near + (np.arange(len(queries)) * (len(neighbors) + 1) + 1)[:, None, None]
 
 
-def _ranks(has: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Marked tokens `[blocks, length]` as keys `[blocks, K]`, ascending, -1 behind; and the column of each token."""
-    rank = has.cumsum(1) - 1
-    width = int(has.sum(1).max(initial=0))
-    keys = np.full((len(has), width), -1, dtype=np.int64)
-    block, token = np.nonzero(has)
-    keys[block, rank[block, token]] = token
-    return keys, rank
+def _mark(places: np.ndarray, blocks: int, length: int) -> np.ndarray:
+    """Bool `[blocks, 1 + length]`: the tokens that are someone's neighbours, in the second and later columns."""
+    marked = np.zeros((blocks, length + 1), dtype=bool)
+    marked.reshape(-1)[places.reshape(-1)] = True
+    marked[:, 0] = False
+    return marked
 
 
-def _set_members(members: np.ndarray, near: np.ndarray, rank: np.ndarray) -> None:
-    """Mark the columns of `near` `[blocks, block, M]`, -1 for none, in `members` `[blocks, block, K]`."""
-    blocks, block, _ = near.shape
-    columns = np.take_along_axis(rank, near.reshape(blocks, -1), axis=1).reshape(near.shape)
-    places = columns + (np.arange(blocks * block) * members.shape[-1]).reshape(blocks, block, 1)
-    members.reshape(-1)[places[near >= 0]] = True
+def _columns(marked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Marked tokens as keys `[blocks, K]`, ascending, -1 behind; and 1 + the column of each `[blocks, 1 + length]`."""
+    columns = marked.cumsum(1)
+    columns[:, 0] = 0
+    keys = np.full((len(marked), int(columns[:, -1].max(initial=0))), -1, dtype=np.int64)
+    block, token = np.nonzero(marked)
+    keys[block, columns[block, token] - 1] = token - 1
+    return keys, columns
+
+
+def _members(places: np.ndarray, columns: np.ndarray, width: int) -> np.ndarray:
+    """Who is whose neighbour: bool `[blocks, block, K]`."""
+    blocks, block, _ = places.shape
+    members = np.zeros(blocks * block * (width + 1), dtype=bool)
+    marks = columns.take(places)
+    marks += np.arange(blocks * block).reshape(blocks, block, 1) * (width + 1)
+    members[marks.reshape(-1)] = True
+    return members.reshape(blocks, block, width + 1)[..., 1:]

@@ -118,7 +118,8 @@ class LongLayoutLMProcessor(LayoutProcessor):
             centers = grid_centers(stacked[tokens], width)
             near = nearest_tokens(centers, self.neighbors_needed)
             neighbors = np.full((len(pages), self.neighbors_needed), -1, dtype=np.int32)
-            neighbors[tokens] = np.where(near >= 0, tokens[near], -1)
+            # -1, for none, is the last of them.
+            neighbors[tokens] = np.append(tokens, -1).astype(np.int32).take(near, mode="wrap")
             order = np.full(len(pages), -1, dtype=np.int32)
             order[tokens] = morton_order(centers)
             made |= {"neighbors": neighbors, "spatial_order": order}

@@ -12,7 +12,9 @@ GRID = 1 << 20
 # Neighbours asked of the tree beyond those needed, so that few points have to ask again for the sake of ties.
 SPARE = 8
 # Up to so many pairs of points and tokens, comparing all is faster than a tree.
-FEW_PAIRS = 1 << 19
+FEW_PAIRS = 1 << 26
+# Pairs that are compared at once, or a few rows of them: what the processor's caches hold.
+AT_ONCE, FEW_ROWS = 1 << 15, 16
 
 
 def grid_centers(boxes: np.ndarray, width: float) -> np.ndarray:
@@ -31,14 +33,18 @@ def nearest_tokens(centers: np.ndarray, count: int) -> np.ndarray:
     Returns:
         int32 `[N, count]`, -1 where there are fewer tokens.
     """
-    neighbors = np.full((len(centers), count), -1, dtype=np.int32)
     if not len(centers):
-        return neighbors
+        return np.full((0, count), -1, dtype=np.int32)
     # Sub-words of a word share its box: all tokens of one point have the same neighbours.
+    begins = np.append(True, (centers[1:] != centers[:-1]).any(1))
+    runs = centers[begins]
+    bits = _distance_bits(centers)
+    # In float64 squared distances are exact, and int64 has room for an index behind them.
+    exact = bits <= 53 and bits + len(centers).bit_length() <= 63
+    if exact and len(runs) * len(centers) <= FEW_PAIRS:
+        return _compare_all(runs, centers, count).take(begins.cumsum() - 1, axis=0)
     points, place, sizes = np.unique(centers, axis=0, return_inverse=True, return_counts=True)
     place = place.reshape(-1)
-    if len(points) * len(centers) <= FEW_PAIRS:
-        return _compare_all(points, centers, count)[place]
     members = np.argsort(place, kind="stable").astype(np.int64)  # tokens, point by point, ascending within each
     starts = np.cumsum(sizes) - sizes
     found = np.full((len(points), count), -1, dtype=np.int32)
@@ -54,17 +60,38 @@ def nearest_tokens(centers: np.ndarray, count: int) -> np.ndarray:
     return found[place]
 
 
+def _distance_bits(centers: np.ndarray) -> int:
+    """Bits of the largest squared distance between two centres, at most."""
+    across, down = (centers.max(0) - centers.min(0)).tolist()
+    return (across * across + down * down).bit_length()
+
+
 def _compare_all(points: np.ndarray, centers: np.ndarray, count: int) -> np.ndarray:
-    """Each point's nearest tokens, int32 `[points, count]`, by way of all distances."""
-    size = len(centers)
-    across, down = (points[:, None, axis] - centers[:, axis] for axis in (0, 1))
-    # One number for distance and index, so that one sort settles both.
-    keys = np.minimum(across * across + down * down, np.iinfo(np.int64).max // size - 1) * size + np.arange(size)
-    if count < size:
-        keys = np.partition(keys, count - 1, axis=1)[:, :count]
-    keys.sort(axis=1)
+    """Each point's nearest tokens, int32 `[points, count]`, by way of all distances, which float64 holds exactly."""
+    size, bits = len(centers), len(centers).bit_length()
+    middle = (centers.min(0) + centers.max(0)) // 2
+    points, others = (points - middle).astype(np.float64), (centers - middle).astype(np.float64)
+    # |p|^2 - 2 p o + |o|^2 as one matrix product: whole numbers, none of them above the largest squared distance.
+    left = np.stack([(points**2).sum(1), -2 * points[:, 0], -2 * points[:, 1], np.ones(len(points))], 1)
+    right = np.stack([np.ones(size), others[:, 0], others[:, 1], (others**2).sum(1)])
+    # One number for distance and index, so that one sort settles both; made by the product too where they fit.
+    index = np.arange(1, size + 1)
+    together = _distance_bits(centers) + bits <= 53
+    if together:
+        right *= 1 << bits
+        right[3] += index
     near = np.full((len(points), count), -1, dtype=np.int32)
-    near[:, : keys.shape[1]] = keys % size
+    rows = max(FEW_ROWS, AT_ONCE // size)
+    for start in range(0, len(points), rows):
+        product = left[start : start + rows] @ right
+        # Floats above zero have the order of their bits, and numpy sorts whole numbers faster.
+        keys = product.view(np.int64) if together else (product.astype(np.int64) << bits) | index
+        if count < size:
+            keys.partition(count - 1, axis=1)
+            keys = keys[:, :count]
+        keys.sort(axis=1)
+        keys = keys.view(np.float64).astype(np.int64) if together else keys
+        near[start : start + rows, : keys.shape[1]] = (keys & ((1 << bits) - 1)) - 1
     return near
 
 

@@ -1,8 +1,8 @@
 """
 Words to sub-words with any fast tokenizer, all documents of a batch in one call.
 
-Words are independent of their neighbours, so each distinct word of a batch is tokenized once and numpy lays the pieces
-out in reading order. A word that yields nothing (empty, a lone soft hyphen) gets the unknown token: every word has at
+Words are independent of their neighbours, so each distinct word is tokenized once (`known_words` keeps its pieces). A
+word that yields nothing (empty, a lone soft hyphen) gets the unknown token: every word has at
 least one sub-word.
 """
 
@@ -17,6 +17,7 @@ import numpy as np
 from tokenizers import Encoding, normalizers, pre_tokenizers
 
 from .input_checks import InputError, describe_word, start_sentence
+from .known_words import Pieces, known_words
 
 logger = logging.getLogger(__name__)
 
@@ -128,56 +129,54 @@ def tokenize_words(tokenizer: Any, documents: Sequence[Sequence[str]], names: Se
     Raises:
         InputError: where a word yields no token and the tokenizer has no unknown token.
     """
-    vocabulary: dict[str, int] = {}
-    flat = np.array(
-        [vocabulary.setdefault(word, len(vocabulary)) for words in documents for word in words], dtype=np.int64
-    )
-    unique = list(vocabulary)
-    chunks = [unique[start : start + _CHUNK] for start in range(0, len(unique), _CHUNK)]
-    with _plain(tokenizer) as backend:
-        try:
-            encodings = backend.encode_batch(chunks, is_pretokenized=True, add_special_tokens=False)
-        except Exception as error:
-            raise _refused_word(tokenizer, documents, names, error) from error
-    ids, counts, starts = _distinct_words(encodings, [len(chunk) for chunk in chunks])
+    known = known_words(tokenizer)
+    new = list(dict.fromkeys(word for words in documents for word in words if word not in known))
+    chunks = [new[start : start + _CHUNK] for start in range(0, len(new), _CHUNK)]
+    if chunks:
+        with _plain(tokenizer) as backend:
+            try:
+                encodings = backend.encode_batch(chunks, is_pretokenized=True, add_special_tokens=False)
+            except Exception as error:
+                raise _refused_word(tokenizer, documents, names, error) from error
+        for chunk, encoding in zip(chunks, encodings, strict=True):
+            known.update(zip(chunk, _pieces_of_words(encoding, len(chunk)), strict=True))
+    pieces = [known[word] for words in documents for word in words]
+    counts = np.array([len(ids) for ids, _ in pieces], dtype=np.int64)
+    ids = np.array([piece for ids, _ in pieces for piece in ids], dtype=np.int64)
+    starts = np.array([start for _, starts in pieces for start in starts], dtype=np.int64)
     missing = counts == 0
     if missing.any():
         if tokenizer.unk_token_id is None:
-            _raise_no_unknown_token(tokenizer, documents, names, unique[int(missing.argmax())])
+            every = itertools.chain.from_iterable(documents)
+            _raise_no_unknown_token(tokenizer, documents, names, next(itertools.compress(every, missing)))
         places = (np.cumsum(counts) - counts)[missing]
         ids = np.insert(ids, places, tokenizer.unk_token_id)
         starts = np.insert(starts, places, 0)
         counts = np.where(missing, 1, counts)
     begins = np.cumsum(counts) - counts
-
-    token_counts = counts[flat]
-    token_begins = np.cumsum(token_counts) - token_counts
-    pieces = np.arange(int(token_counts.sum())) - np.repeat(token_begins, token_counts)
-    source = np.repeat(begins[flat], token_counts) + pieces
     lengths = np.array([len(words) for words in documents], dtype=np.int64)
     document_of_word = np.repeat(np.arange(len(documents)), lengths)
-    word_in_document = np.arange(len(flat)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    document_of_token = np.repeat(document_of_word, token_counts)
+    word_in_document = np.arange(len(pieces)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    document_of_token = np.repeat(document_of_word, counts)
     per_document = np.bincount(document_of_token, minlength=len(documents))
     return TokenizedWords(
-        input_ids=ids[source],
+        input_ids=ids,
         documents=document_of_token,
-        words=np.repeat(word_in_document, token_counts),
-        pieces=pieces,
-        starts=starts[source],
+        words=np.repeat(word_in_document, counts),
+        pieces=np.arange(len(ids)) - np.repeat(begins, counts),
+        starts=starts,
         bounds=np.concatenate([[0], np.cumsum(per_document)]),
     )
 
 
-def _distinct_words(encodings: list[Encoding], sizes: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ids and first characters of all pieces `[T]`, and the number of pieces of each word `[words]`."""
-    ids = np.fromiter(itertools.chain.from_iterable(encoding.ids for encoding in encodings), dtype=np.int64)
-    counts = [
-        np.bincount(np.array(encoding.word_ids, dtype=np.int64), minlength=size)
-        for encoding, size in zip(encodings, sizes, strict=True)
-    ]
-    starts = np.fromiter((start for encoding in encodings for start, _ in encoding.offsets), dtype=np.int64)
-    return ids, np.concatenate(counts) if counts else np.zeros(0, dtype=np.int64), starts
+def _pieces_of_words(encoding: Encoding, words: int) -> Iterator[Pieces]:
+    """The pieces of each word of a sequence."""
+    ids, starts = tuple(encoding.ids), tuple(start for start, _ in encoding.offsets)
+    counts = np.bincount(np.array(encoding.word_ids, dtype=np.int64), minlength=words)
+    end = 0
+    for count in counts.tolist():
+        begin, end = end, end + count
+        yield ids[begin:end], starts[begin:end]
 
 
 def _raise_no_unknown_token(
@@ -227,10 +226,7 @@ def tokenize_questions(tokenizer: Any, questions: Sequence[str]) -> list[list[in
 
 def special_tokens(tokenizer: Any, with_question: bool) -> SpecialTokens:
     """The special tokens around words, read off what the tokenizer itself does to a word (or to a pair of words)."""
-    with _plain(tokenizer) as backend:
-        probe = _some_word(tokenizer, backend)
-        pair = ([probe],) if with_question else ()
-        encoding = backend.encode([probe], *pair, is_pretokenized=True, add_special_tokens=True)
+    encoding = _encode_some_word(tokenizer, with_question)
     sequences, ids, types = encoding.sequence_ids, encoding.ids, encoding.type_ids
 
     def part(start: int, end: int) -> tuple[list[int], list[int]]:
@@ -250,13 +246,16 @@ def special_tokens(tokenizer: Any, with_question: bool) -> SpecialTokens:
     )
 
 
-def _some_word(tokenizer: Any, backend: Any) -> str:
-    """A word that the tokenizer turns into at least one token."""
-    for candidates in (("a", "1", "."), tokenizer.get_vocab):
-        for word in candidates() if callable(candidates) else candidates:
-            with suppress(Exception):
-                if backend.encode([word], is_pretokenized=True, add_special_tokens=False).ids:
-                    return str(word)
+def _encode_some_word(tokenizer: Any, twice: bool) -> Encoding:
+    """A word that the tokenizer turns into at least one token (or a pair of it), with special tokens."""
+    with _plain(tokenizer) as backend:
+        for candidates in (("a", "1", "."), tokenizer.get_vocab):
+            for word in candidates() if callable(candidates) else candidates:
+                with suppress(Exception):
+                    pair = ([word],) if twice else ()
+                    encoding = backend.encode([word], *pair, is_pretokenized=True, add_special_tokens=True)
+                    if 0 in encoding.sequence_ids:
+                        return encoding
     raise InputError(
         f"{type(tokenizer).__name__} finds no token in the entries of its own vocabulary; "
         "load the tokenizer that belongs to the checkpoint."

@@ -42,6 +42,15 @@ def test_nearest_tokens(kind: str, number: int, count: int, by_tree: bool, monke
     assert np.array_equal(nearest_tokens(centers, count), by_brute_force(centers, count))
 
 
+@pytest.mark.parametrize("height", [1 << 21, 1 << 24, 1 << 29], ids=["a page", "many pages", "hundreds"])
+def test_nearest_tokens_of_tall_stacks(height: int) -> None:
+    """However far the farthest are, equal distances are equal, and one unit more is more."""
+    generator = np.random.default_rng(height)
+    left = np.stack([generator.integers(0, 4, 150), generator.integers(0, 4, 150) * (height // 4)], 1)
+    centers = np.concatenate([left, [GRID, height] - left[::-1]])
+    assert np.array_equal(nearest_tokens(centers, 40), by_brute_force(centers, 40))
+
+
 def test_a_token_is_its_own_nearest() -> None:
     centers = points("anywhere", 50)
     assert (nearest_tokens(centers, 3)[:, 0] == np.arange(50)).all()
