@@ -22,6 +22,29 @@ class GlobalTokens(NamedTuple):
     mask: torch.Tensor
 
 
+def default_global_mask(bbox: torch.Tensor | None, given: torch.Tensor | None, question: bool) -> torch.Tensor | None:
+    """
+    The mask of global tokens as given, or where none is: each document's first token, and with `question` all tokens
+    before the first that stands on a page.
+
+    Args:
+        bbox: int `[batch, length, 4]`; special tokens and questions have [0, 0, 0, 0]. Nothing else has a default.
+        given: `[batch, length]`, or None.
+
+    Returns:
+        `[batch, length]`.
+    """
+    if given is not None or bbox is None or bbox.dim() != 3:
+        return given
+    first = torch.zeros(bbox.shape[:2], dtype=torch.long, device=bbox.device)
+    first[:, 0] = 1
+    if not question:
+        return first
+    on_page = (bbox != 0).any(-1)
+    before = (on_page.cumsum(-1) == 0) & on_page.any(-1, keepdim=True)
+    return first | before.long()
+
+
 def find_global_tokens(
     global_attention_mask: torch.Tensor, attention_mask: torch.Tensor | None
 ) -> GlobalTokens | None:

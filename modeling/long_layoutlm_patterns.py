@@ -218,24 +218,4 @@ def _dense_neighbors(neighbors: torch.Tensor) -> torch.Tensor:
     return wide.scatter(-1, torch.where(neighbors < 0, length, neighbors), True)[..., :length]
 
 
-def first_tokens_global(bbox: torch.Tensor, question: bool) -> torch.Tensor:
-    """
-    The mask of global tokens where none is given: each document's first token, and with `question` all tokens before
-    the first that stands on a page.
-
-    Args:
-        bbox: int `[batch, length, 4]`; special tokens and questions have [0, 0, 0, 0].
-
-    Returns:
-        int64 `[batch, length]`.
-    """
-    first = torch.zeros(bbox.shape[:2], dtype=torch.long, device=bbox.device)
-    first[:, 0] = 1
-    if not question:
-        return first
-    on_page = (bbox != 0).any(-1)
-    before = (on_page.cumsum(-1) == 0) & on_page.any(-1, keepdim=True)
-    return first | before.long()
-
-
-__all__ = ["first_tokens_global", "make_patterns"]
+__all__ = ["make_patterns"]

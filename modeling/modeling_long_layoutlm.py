@@ -22,6 +22,7 @@ from .attention_pattern import AttentionPattern
 from .configuration_long_layoutlm import LongLayoutLMConfig
 from .encoder_layer import EncoderLayer
 from .flex_kernel import takes_flex
+from .global_tokens import default_global_mask
 from .heads import (
     EncoderHeadMixin,
     FirstTokenPooler,
@@ -33,7 +34,7 @@ from .heads import (
 from .layout_embeddings import check_bbox
 from .long_layoutlm_attention import LongLayoutLMSelfAttention
 from .long_layoutlm_embeddings import LongLayoutLMEmbeddings, LongLayoutLMLayoutTable
-from .long_layoutlm_patterns import first_tokens_global, make_patterns
+from .long_layoutlm_patterns import make_patterns
 from .matrix_products import Linear
 from .position_limits import check_positions
 from .token_inputs import check_token_inputs
@@ -135,11 +136,9 @@ class LongLayoutLMPreTrainedModel(WarmStartModelMixin, EncoderHeadMixin, PreTrai
     def default_global_mask(
         self, bbox: torch.Tensor | None, given: torch.Tensor | None, question: bool
     ) -> torch.Tensor | None:
-        """The mask as given, or that of `first_tokens_global`; None where SW+RAND has global blocks anyway."""
+        """As the function of that name; None, if not given, where SW+RAND has global blocks anyway."""
         has_blocks = self.config.attention_pattern == "sliding_window_random" and self.config.global_blocks
-        if given is not None or bbox is None or bbox.dim() != 3 or has_blocks:
-            return given
-        return first_tokens_global(bbox, question)
+        return given if has_blocks else default_global_mask(bbox, given, question)
 
     @torch.no_grad()
     def load_layout_tables(self, checkpoint: str, **kwargs: Any) -> None:

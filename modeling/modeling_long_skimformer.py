@@ -16,7 +16,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_long_skimformer import LongSkimformerConfig
 from .encoder_layer import EncoderLayer
-from .global_tokens import GlobalTokens, add_global_tokens, find_global_tokens
+from .global_tokens import GlobalTokens, add_global_tokens, default_global_mask, find_global_tokens
 from .heads import RobertaMaskedLMHead, classifier_dropout, linear_classifier
 from .modeling_skimformer import SkimformerModel, SkimformerPreTrainedModel
 from .skim_window_attention import SkimWindowAttention, SkimWindowValues
@@ -155,18 +155,6 @@ class LongSkimformerModel(LongSkimformerPreTrainedModel, SkimformerModel):
         return add_global_tokens(table, tokens), tokens
 
 
-def first_token_global(
-    input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, global_attention_mask: torch.Tensor | None
-) -> torch.Tensor | None:
-    """The mask as given, or one in which each document's first token alone is global."""
-    tokens = input_ids if input_ids is not None else inputs_embeds
-    if global_attention_mask is not None or tokens is None:
-        return global_attention_mask
-    mask = torch.zeros(tokens.shape[:2], dtype=torch.long, device=tokens.device)
-    mask[:, 0] = 1
-    return mask
-
-
 class LongSkimformerForMaskedLM(LongSkimformerPreTrainedModel):
     """LongSkimformer with RoBERTa's masked LM head."""
 
@@ -262,7 +250,7 @@ class LongSkimformerForSequenceClassification(LongSkimformerPreTrainedModel):
         **kwargs: Any,
     ) -> SequenceClassifierOutput:
         """Inputs as `LongSkimformerModel`; `labels` `[batch]`, or float `[batch, num_labels]` for several at once."""
-        global_attention_mask = first_token_global(input_ids, inputs_embeds, global_attention_mask)
+        global_attention_mask = default_global_mask(bbox, global_attention_mask, question=False)
         outputs = self.long_skimformer(
             input_ids, bbox, attention_mask, token_type_ids, inputs_embeds, global_attention_mask, **kwargs
         )
@@ -274,7 +262,7 @@ class LongSkimformerForQuestionAnswering(LongSkimformerPreTrainedModel):
     """
     LongSkimformer with start and end scores of an extracted answer.
 
-    The question reaches the whole document where its tokens are global: pass `global_attention_mask`.
+    The tokens before the document's first word, the question's, are global unless told otherwise.
     """
 
     def __init__(self, config: LongSkimformerConfig):
@@ -297,6 +285,7 @@ class LongSkimformerForQuestionAnswering(LongSkimformerPreTrainedModel):
         **kwargs: Any,
     ) -> QuestionAnsweringModelOutput:
         """Inputs as `LongSkimformerModel`; `start_positions` and `end_positions` int `[batch]`."""
+        global_attention_mask = default_global_mask(bbox, global_attention_mask, question=True)
         outputs = self.long_skimformer(
             input_ids, bbox, attention_mask, token_type_ids, inputs_embeds, global_attention_mask, **kwargs
         )

@@ -326,7 +326,7 @@ class PyramidionForConditionalGeneration(PyramidionPreTrainedModel, GenerationMi
         )
 
     def _reorder_cache(self, past_key_values: Any, beam_idx: torch.Tensor) -> Any:
-        # All beams of a document read the same source: only what they wrote is copied when one beam takes over another.
+        # All beams of a document read the same source: when one takes over another only what they wrote is copied.
         past_key_values.self_attention_cache.reorder_cache(beam_idx)
         return past_key_values
 

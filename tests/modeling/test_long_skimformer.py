@@ -4,6 +4,7 @@ import torch
 from broadsheet.modeling.configuration_long_skimformer import LongSkimformerConfig
 from broadsheet.modeling.configuration_skimformer import SkimformerConfig
 from broadsheet.modeling.modeling_long_skimformer import (
+    LongSkimformerForQuestionAnswering,
     LongSkimformerForSequenceClassification,
     LongSkimformerForTokenClassification,
     LongSkimformerModel,
@@ -93,6 +94,19 @@ def test_plain_kept_and_recomputed_agree_with_global_tokens(places, length):
     with_dropout = [step(model, batch, recompute=n, dropout=0.2, global_attention_mask=mask) for n in (5, 8192)]
     assert_same(*with_dropout)
     assert not torch.equal(with_dropout[0][0], plain[0])
+
+
+def test_a_question_is_read_globally():
+    torch.manual_seed(0)
+    model = LongSkimformerForQuestionAnswering(LongSkimformerConfig(**SIZES, attention_window=8)).eval()
+    batch = {name: value for name, value in make_batch().items() if name != "labels"}
+    batch["bbox"] = batch["bbox"].clamp(min=1)
+    batch["bbox"][:, :4] = 0
+    asked = global_mask(*((row, token) for row in range(3) for token in range(4)))
+    answers = model(**batch)
+    assert torch.equal(answers.start_logits, model(**batch, global_attention_mask=asked).start_logits)
+    none = torch.zeros_like(asked)
+    assert not torch.equal(answers.start_logits, model(**batch, global_attention_mask=none).start_logits)
 
 
 def test_a_global_token_in_padding_is_none():
