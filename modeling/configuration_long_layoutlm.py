@@ -1,11 +1,14 @@
 """Configuration of LongLayoutLM."""
 
+import logging
 from typing import Any, Literal
 
 from huggingface_hub.dataclasses import strict
 from transformers.configuration_utils import PreTrainedConfig
 
 from .warm_start import WarmStartConfigMixin
+
+logger = logging.getLogger(__name__)
 
 # What makes a decoder, an exported graph or another tokenizer of a parent, and has no meaning here.
 DROPPED = (
@@ -45,6 +48,11 @@ def from_big_bird(config: dict[str, Any]) -> dict[str, Any]:
     if config.get("rescale_embeddings"):
         raise ValueError(
             "This BigBird rescales its word embeddings, which LongLayoutLM does not; start from another checkpoint."
+        )
+    if config.get("attention_type") == "original_full":
+        logger.warning(
+            "This BigBird attends to everything (attention_type 'original_full'); LongLayoutLM takes its weights and "
+            "attends to a window and random blocks."
         )
     dropped = (*DROPPED, "rescale_embeddings", "attention_type", "block_size")
     activation = config.get("hidden_act", "gelu_new")

@@ -366,3 +366,9 @@ def test_parents_that_do_not_fit(tmp_path: Path) -> None:
     BigBirdConfig(rescale_embeddings=True).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="rescales its word embeddings"):
         LongLayoutLMConfig.from_pretrained(tmp_path)
+
+
+def test_a_big_bird_of_full_attention_becomes_sparse_and_says_so(tmp_path: Path, caplog: Any) -> None:
+    BigBirdConfig(attention_type="original_full").save_pretrained(tmp_path)
+    assert LongLayoutLMConfig.from_pretrained(tmp_path).attention_pattern == "sliding_window_random"
+    assert "attends to everything" in caplog.text
