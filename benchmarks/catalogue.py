@@ -2,7 +2,17 @@
 
 import fnmatch
 
-from benchmarks import formnet, lambert, long_layoutlm, long_skimformer, pyramidion, skimformer, skimming_mask, topk
+from benchmarks import (
+    formnet,
+    lambert,
+    long_layoutlm,
+    long_layoutlm_processor,
+    long_skimformer,
+    pyramidion,
+    skimformer,
+    skimming_mask,
+    topk,
+)
 from benchmarks.entry import Benchmark, Study
 from broadsheet.tokenization.input_checks import InputError
 
@@ -10,7 +20,7 @@ _FILES = (skimformer, long_skimformer, skimming_mask, lambert, long_layoutlm, py
 
 ENTRIES: dict[str, Benchmark] = {entry.name: entry for file in _FILES for entry in file.ENTRIES}
 
-STUDIES: dict[str, Study] = {topk.STUDY.name: topk.STUDY}
+STUDIES: dict[str, Study] = {study.name: study for study in (topk.STUDY, long_layoutlm_processor.STUDY)}
 
 
 def choose(names: list[str]) -> list[Benchmark]:

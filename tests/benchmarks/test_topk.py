@@ -24,7 +24,8 @@ def test_quick_run(tmp_path: Path) -> None:
 
 
 def test_chosen_by_name() -> None:
-    assert choose_studies(["topk"]) == choose_studies(["all"]) == [topk.STUDY]
+    assert choose_studies(["topk"]) == [topk.STUDY]
+    assert topk.STUDY in choose_studies(["all"])
     assert choose(["topk"]) == []
     assert choose_studies(["skimformer-*"]) == []
     with pytest.raises(InputError, match="no benchmark nonsense"):
