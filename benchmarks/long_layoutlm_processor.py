@@ -273,8 +273,8 @@ def run(quick: bool, folder: Path, progress: Callable[[str], None] = lambda text
         notes=[f"{sentence}." for sentence in sentences]
         + [
             "Ours does: words to sub-words, checks, page stacking, 128 nearest tokens, block tables, padded "
-            "tensors. Each document is new when it is timed. Both sides remember words of the documents before, those of "
-            "the rounds that warm up included; nothing else is kept."
+            "tensors. Each document is new when it is timed. Both sides remember words of the documents before, those "
+            "of the rounds that warm up included; nothing else is kept."
         ],
     )
     write_record(folder, record)
