@@ -153,9 +153,10 @@ def make_contestants(
     """Name -> call on a list of documents, each with a tokenizer of its own."""
     backend = tokenizer.backend_tokenizer
     model = json.loads(backend.to_str())["model"]
-    peer = LayoutLMv3Tokenizer(vocab=model["vocab"], merges=[tuple(merge) for merge in model["merges"]])
+    merges: list[Any] = [tuple(merge) for merge in model["merges"]]
+    peer = LayoutLMv3Tokenizer(vocab=model["vocab"], merges=merges)
     boxes = {id(document): whole_boxes(document) for document in documents}
-    options = {"truncation": True, "max_length": length, "padding": "max_length", "return_tensors": "pt"}
+    options: dict[str, Any] = {"truncation": True, "max_length": length, "padding": "max_length", "return_tensors": "pt"}
 
     def of(pattern: str) -> Call:
         own = PreTrainedTokenizerFast(
