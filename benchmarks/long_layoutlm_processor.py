@@ -156,7 +156,12 @@ def make_contestants(
     merges: list[Any] = [tuple(merge) for merge in model["merges"]]
     peer = LayoutLMv3Tokenizer(vocab=model["vocab"], merges=merges)
     boxes = {id(document): whole_boxes(document) for document in documents}
-    options: dict[str, Any] = {"truncation": True, "max_length": length, "padding": "max_length", "return_tensors": "pt"}
+    options: dict[str, Any] = {
+        "truncation": True,
+        "max_length": length,
+        "padding": "max_length",
+        "return_tensors": "pt",
+    }
 
     def of(pattern: str) -> Call:
         own = PreTrainedTokenizerFast(
