@@ -4,6 +4,7 @@ import fnmatch
 
 from benchmarks import (
     formnet,
+    formnet_parts,
     lambert,
     long_layoutlm,
     long_layoutlm_processor,
@@ -20,7 +21,9 @@ _FILES = (skimformer, long_skimformer, skimming_mask, lambert, long_layoutlm, py
 
 ENTRIES: dict[str, Benchmark] = {entry.name: entry for file in _FILES for entry in file.ENTRIES}
 
-STUDIES: dict[str, Study] = {study.name: study for study in (topk.STUDY, long_layoutlm_processor.STUDY)}
+STUDIES: dict[str, Study] = {
+    study.name: study for study in (topk.STUDY, long_layoutlm_processor.STUDY, formnet_parts.STUDY)
+}
 
 
 def choose(names: list[str]) -> list[Benchmark]:

@@ -24,7 +24,8 @@ def grid_centers(boxes: np.ndarray, width: float) -> np.ndarray:
 
 def nearest_tokens(centers: np.ndarray, count: int) -> np.ndarray:
     """
-    The nearest tokens of each token by L2 distance of the centres, itself among them, ordered by (distance, index).
+    The nearest tokens of each token by L2 distance of the centres, ordered by (distance, index). Each is among its
+    own, in the place of the last where `count` tokens of the same centre come before it.
 
     Args:
         centers: int64 `[N, 2]`, as of `grid_centers`.
@@ -35,6 +36,14 @@ def nearest_tokens(centers: np.ndarray, count: int) -> np.ndarray:
     """
     if not len(centers):
         return np.full((0, count), -1, dtype=np.int32)
+    near, own = _nearest(centers, count), np.arange(len(centers), dtype=np.int32)
+    last = near[:, -1]
+    crowded = (last >= 0) & (last < own) & (centers[last] == centers).all(1)
+    near[crowded, -1] = own[crowded]
+    return near
+
+
+def _nearest(centers: np.ndarray, count: int) -> np.ndarray:
     # Sub-words of a word share its box: all tokens of one point have the same neighbours.
     begins = np.append(True, (centers[1:] != centers[:-1]).any(1))
     runs = centers[begins]

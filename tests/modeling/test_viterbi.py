@@ -1,5 +1,4 @@
 import itertools
-import time
 
 import pytest
 import torch
@@ -108,46 +107,3 @@ def test_is_bioes():
     assert not is_bioes(IOB2)
     assert not is_bioes(["O", "title"])
     assert not is_bioes(["O"])
-
-
-def one_by_one(scores, allowed, start, end):
-    """A loop over sequences, tokens and labels."""
-    found = []
-    for sequence in scores.tolist():
-        size = len(start)
-        total = [start[label] + sequence[0][label] for label in range(size)]
-        pointers = []
-        for row in sequence[1:]:
-            best, pointer = [], []
-            for label in range(size):
-                values = [total[before] if allowed[before][label] else -1e30 for before in range(size)]
-                highest = max(range(size), key=values.__getitem__)
-                pointer.append(highest)
-                best.append(values[highest] + row[label])
-            total = best
-            pointers.append(pointer)
-        label = max(range(size), key=lambda index: total[index] + end[index])
-        path = [label]
-        for pointer in reversed(pointers):
-            label = pointer[label]
-            path.append(label)
-        found.append(path[::-1])
-    return found
-
-
-def test_twenty_times_as_fast_as_a_loop():
-    grammar = TagGrammar(["O", *(f"{prefix}-{kind}" for kind in range(3) for prefix in "BIES")])
-    batch = scores(64, 100, 13)
-    viterbi_decode(batch, grammar)
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        found = viterbi_decode(batch, grammar)
-        times.append(time.perf_counter() - start)
-    first = [-1e30 if goes_on else 0.0 for goes_on in grammar.goes_on.tolist()]
-    last = [0.0 if may_end else -1e30 for may_end in grammar.may_end.tolist()]
-    start = time.perf_counter()
-    expected = one_by_one(batch, grammar.allowed().tolist(), first, last)
-    loop = time.perf_counter() - start
-    assert found.tolist() == expected
-    assert loop > 20 * min(times)

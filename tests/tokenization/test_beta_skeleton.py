@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -166,20 +164,6 @@ def test_ten_thousand_words():
         to_ends = ((centers[i] - centers) * (centers[j] - centers)).sum(axis=1)
         to_ends[[i, j]] = 1
         assert (to_ends > 0).all()
-
-
-def test_near_linear_and_fast():
-    def seconds(count):
-        boxes = np.repeat(random_points(count), 2, axis=1)[:, [0, 2, 1, 3]]
-        times = []
-        for _ in range(3):
-            start = time.perf_counter()
-            word_graph(boxes, np.zeros(count, dtype=int))
-            times.append(time.perf_counter() - start)
-        return min(times)
-
-    assert seconds(512) < 0.01
-    assert seconds(100_000) < 30 * seconds(10_000)
 
 
 def test_pages_are_graphs_of_their_own():
