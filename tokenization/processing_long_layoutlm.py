@@ -72,6 +72,10 @@ class LongLayoutLMProcessor(LayoutProcessor):
             raise InputError(f"page_stacking is {page_stacking!r}; choose 'stack' or 'page'.")
         if num_neighbors < 1:
             raise InputError(f"num_neighbors is {num_neighbors}; a token has at least itself, set it to 1 or more.")
+        if attention_window < 2 or attention_window % 2:
+            raise InputError(
+                f"attention_window is {attention_window}; half of it lies before a token, set it to an even number."
+            )
         super().__init__(tokenizer, subword_boxes, only_label_first_subword, id2label, **kwargs)
         self.attention_pattern = attention_pattern
         self.num_neighbors = num_neighbors

@@ -137,6 +137,7 @@ def test_boxes_without_page_sizes() -> None:
         ({"attention_pattern": "global"}, "attention_pattern is 'global'"),
         ({"page_stacking": "pile"}, "page_stacking is 'pile'"),
         ({"num_neighbors": 0}, "num_neighbors is 0"),
+        ({"attention_window": 127}, "attention_window is 127; half of it"),
     ],
 )
 def test_impossible_settings(settings: dict[str, Any], says: str) -> None:
