@@ -22,3 +22,15 @@ def test_bad_input():
         classification_f1([], [])
     with pytest.raises(InputError, match="predictions for 1 documents but classes of 2"):
         classification_f1(["a"], ["a", "b"])
+
+
+def test_by_length():
+    true, predicted = ["a", "a", "b", "b"], ["a", "b", "b", "b"]
+    result = classification_f1(predicted, true, lengths=[511, 512, 2048, 3000])
+    assert result["by_length"] == {
+        "512": {"documents": 3, "accuracy": pytest.approx(2 / 3)},
+        "1024": {"documents": 2, "accuracy": 1.0},
+        "2048": {"documents": 2, "accuracy": 1.0},
+    }
+    assert classification_f1(predicted, true, lengths=[600] * 4)["by_length"] == {}
+    assert classification_f1(predicted, true)["by_length"] == {}

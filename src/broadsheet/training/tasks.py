@@ -249,7 +249,8 @@ class SequenceClassification(Task):
         predicted = [id2label[int(index)] for index in sums.argmax(axis=-1)]
         names = self.labels(documents)
         true = [names[label] for label in documents["label"]]
-        return classification_f1(predicted, true, bootstrap_samples, seed=seed)
+        lengths = [len(words) for words in documents["words"]]
+        return classification_f1(predicted, true, lengths, bootstrap_samples, seed=seed)
 
 
 def metric_table(metrics: dict[str, Any]) -> str:
@@ -271,6 +272,8 @@ def metric_table(metrics: dict[str, Any]) -> str:
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     if interval:
         lines.append(_interval_line("F1", "f1", metrics))
+    for least, row in metrics.get("by_length", {}).items():
+        lines.append(f"accuracy {100 * row['accuracy']:.2f} of {row['documents']} documents of {least} words or more")
     return "\n".join(lines)
 
 
