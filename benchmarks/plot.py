@@ -38,9 +38,11 @@ def _lines(axes: Axes, benchmark: Benchmark, measured: dict[str, dict[str, Any]]
         middle, low, high = zip(*values, strict=True)
         axes.plot(benchmark.lengths, middle, "o-", color=color, label=name)
         axes.fill_between(benchmark.lengths, low, high, color=color, alpha=0.2, linewidth=0)
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(benchmark.lengths, [str(length) for length in benchmark.lengths])
+    # Even scales, on which what grows with the length is a line; the labels of the shortest would overlap.
+    least = max(benchmark.lengths) / 10
+    axes.set_xticks(benchmark.lengths, [str(length) if length > least else "" for length in benchmark.lengths])
     axes.set_xlabel("tokens")
+    axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, fontsize=8)
 
