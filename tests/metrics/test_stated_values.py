@@ -22,6 +22,8 @@ def entity(label, text, score=0.9):
         ("term", "12 months", "12_months"),
         ("jurisdiction", "New York,", "New_York"),
         ("party", "NIKE, Inc.,", "NIKE_Inc."),
+        ("party", "NEON SYSTEMS, INC.", "NEON_SYSTEMS_INC."),
+        ("party", "KINGSMEN CREATIVE, LTD.,", "KINGSMEN_CREATIVE_LTD."),
         ("party", "Leonard Green & Partners, L.P.", "Leonard_Green_and_Partners_LP"),
         ("party", "Ray M. Dolby.", "Ray_M._Dolby"),
         ("party", "(“Wells Fargo Securities, LLC”)", "Wells_Fargo_Securities_LLC"),

@@ -111,7 +111,7 @@ def _kleister_value(key: str, text: str, day_first: bool) -> str | None:
         return _read(amounts, text, lambda mention, _: mention.values[0])
     words = [_FORMS.get(word.lower().rstrip(","), word) for word in text.replace("&", " and ").split()]
     name = " ".join(word.strip(_ENDS.replace(".", "")) for word in words)
-    if not (words and words[-1] in _FORMS.values()) and not re.search(r"\b(?:[A-Z]|Inc|Corp|Co|Ltd|Sr|Jr)\.$", name):
+    if not (words and words[-1] in _FORMS.values()) and not re.search(r"\b(?:[A-Z]|(?i:inc|corp|co|ltd|sr|jr))\.$", name):
         name = name.rstrip(_ENDS)
     return "_".join(name.split()) or None
 
