@@ -14,9 +14,17 @@ def test_whole_entities_come_back():
 
 
 def test_discontinuous_entities_are_carried_in_pieces_and_counted():
-    tags = bioes_tags([("item", [0, 1, 4]), ("price", [2]), ("item", [6, 5])], 8)
+    tags = bioes_tags([("item", [0, 1, 4]), ("price", [2]), ("item", [5, 6])], 8)
     assert tags.labels == ["B-item", "E-item", "S-price", "O", "S-item", "B-item", "E-item", "O"]
-    assert (tags.entities, tags.in_pieces, tags.overlapping, tags.carried) == (3, 1, 0, 2)
+    assert (tags.entities, tags.in_pieces, tags.overlapping, tags.reordered, tags.carried) == (3, 1, 0, 0, 2)
+
+
+def test_entities_in_an_order_of_their_own_are_labelled_and_counted():
+    # A word named twice is no other order, and an entity with gaps or over another counts as that.
+    entities = [("item", [1, 0]), ("item", [2, 3, 2]), ("price", [6, 4]), ("sum", [4, 3])]
+    tags = bioes_tags(entities, 7)
+    assert tags.labels == ["B-item", "E-item", "B-item", "E-item", "S-price", "O", "S-price"]
+    assert (tags.entities, tags.in_pieces, tags.overlapping, tags.reordered, tags.carried) == (4, 1, 1, 1, 1)
 
 
 def test_words_of_two_entities_stay_with_the_first():
@@ -39,3 +47,19 @@ def test_from_iob2():
         "O", "B-x", "I-x", "E-x", "S-x", "B-y.z", "I-y.z", "E-y.z", "S-y.z",
     ]  # fmt: skip
     assert bioes_names(bioes_names(["O", "B-x", "I-x"])) == ["O", "B-x", "I-x", "E-x", "S-x"]
+
+
+def test_labels_in_bioes_keep_their_order():
+    names = ["B-A", "E-A", "I-A", "O", "S-A"]
+    assert bioes_names(names) == names
+
+
+def test_from_bilou():
+    assert bioes_names(["O", "B-x", "I-x", "L-x", "U-x"]) == ["O", "B-x", "I-x", "E-x", "S-x"]
+    assert to_bioes(["U-x", "U-x", "B-x", "L-x"], "bioes") == ["S-x", "S-x", "B-x", "E-x"]
+
+
+def test_plain_labels_are_no_bioes():
+    with pytest.raises(InputError, match="labels abstract, title have no B- or I- .*;.*scheme to plain"):
+        bioes_names(["O", "abstract", "title", "B-side"])
+    assert bioes_names(["O"]) == ["O"]

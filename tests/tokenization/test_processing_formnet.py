@@ -83,10 +83,14 @@ def test_boxes_without_page_sizes_are_in_the_models_range():
 
 def test_labels_from_entities():
     processor = FormNetProcessor(tiny_tokenizer("wordpiece"))
-    entities = [{"type": "sum", "word_ids": [0, 2]}, {"type": "when", "word_ids": [3]}]
-    tags = processor.bioes_labels(entities, 4)
-    assert tags.labels == ["S-sum", "O", "S-sum", "S-when"]
-    assert (tags.entities, tags.in_pieces, tags.carried) == (2, 1, 1)
+    entities = [
+        {"type": "sum", "word_ids": [0, 2]},
+        {"type": "when", "word_ids": [3]},
+        {"type": "item", "word_ids": [5, 4]},
+    ]
+    tags = processor.bioes_labels(entities, 6)
+    assert tags.labels == ["S-sum", "O", "S-sum", "S-when", "B-item", "E-item"]
+    assert (tags.entities, tags.in_pieces, tags.reordered, tags.carried) == (3, 1, 1, 1)
 
 
 def test_words_decoded_by_viterbi():

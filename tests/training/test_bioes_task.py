@@ -1,9 +1,11 @@
 """Fine-tuning in BIOES on a dataset that has IOB2 labels."""
 
 import numpy as np
+import pytest
 from datasets import ClassLabel, Dataset, Features, List, Value
 from tests.tokenizers import tiny_tokenizer
 
+from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.processing_formnet import FormNetProcessor
 from broadsheet.training.task_choice import make_task
 from broadsheet.training.tasks import BioesClassification
@@ -13,7 +15,7 @@ BIOES = ["O", "B-A", "I-A", "E-A", "S-A"]
 OPTIONS = {"box_level": "word", "max_length": 64, "stride": 0, "clip_boxes": False, "num_proc": 1}
 
 
-def documents():
+def documents(names=IOB2, labels=((1, 2, 2, 1, 0), (0, 1))):
     features = Features(
         {
             "id": Value("string"),
@@ -21,7 +23,7 @@ def documents():
             "boxes": List(List(Value("float32"), length=4)),
             "page_ids": List(Value("int32")),
             "page_sizes": List(List(Value("float32"), length=2)),
-            "labels": List(ClassLabel(names=IOB2)),
+            "labels": List(ClassLabel(names=names)),
         }
     )
     rows = {
@@ -30,7 +32,7 @@ def documents():
         "boxes": [[[1, 1, 2, 2]] * 5, [[1, 1, 2, 2]] * 2],
         "page_ids": [[0] * 5, [0] * 2],
         "page_sizes": [[[10, 10]]] * 2,
-        "labels": [[1, 2, 2, 1, 0], [0, 1]],
+        "labels": [list(row) for row in labels],
     }
     return Dataset.from_dict(rows, features=features)
 
@@ -58,8 +60,25 @@ def test_labels_are_translated_and_predictions_decoded():
 
 
 def test_datasets_in_bioes_stay_as_they_are():
-    rows = documents()
-    features = rows.features.copy()
-    features["labels"] = List(ClassLabel(names=BIOES))
-    bioes = Dataset.from_dict({**rows.to_dict(), "labels": [[1, 2, 3, 4, 0], [0, 4]]}, features=features)
+    bioes = documents(BIOES, [[1, 2, 3, 4, 0], [0, 4]])
     assert BioesClassification().in_scheme(bioes) is bioes
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["B-A", "E-A", "I-A", "O", "S-A"],
+        ["B-A", "L-A", "I-A", "O", "U-A"],
+        ["B-A", "E-A", "B-B", "O", "S-A"],
+    ],
+    ids=["sorted", "bilou", "no inside"],
+)
+def test_entities_side_by_side_stay_apart_however_the_labels_are_called(names):
+    task, rows = BioesClassification(), documents(names, [[4, 4, 3, 0, 1], [3, 4]])
+    translated = [[task.labels(rows)[label] for label in row] for row in task.in_scheme(rows)["labels"]]
+    assert translated == [["S-A", "S-A", "O", "B-A", "E-A"], ["O", "S-A"]]
+
+
+def test_plain_labels_are_refused():
+    with pytest.raises(InputError, match="labels abstract, title have no B- or I-"):
+        BioesClassification().labels(documents(["O", "abstract", "title"]))

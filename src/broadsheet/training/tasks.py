@@ -16,6 +16,7 @@ from broadsheet.tokenization.collation import LayoutDataCollator
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.layout_batch import WORD_ID_KEYS
 from broadsheet.tokenization.merging import Decode, TokenClassificationResult
+from broadsheet.tokenization.tagging import tagging_scheme
 from broadsheet.training.preparation import encode
 
 
@@ -121,7 +122,7 @@ class TokenClassification(Task):
 
 class BioesClassification(TokenClassification):
     """
-    Label each word in BIOES, whatever scheme of B- and I- the dataset has; Viterbi chooses the labels, so that every
+    Label each word in BIOES, whether the dataset has IOB2, BIOES or BILOU; Viterbi chooses the labels, so that every
     sequence is legal.
     """
 
@@ -133,14 +134,16 @@ class BioesClassification(TokenClassification):
 
     def in_scheme(self, documents: Dataset) -> Dataset:
         names = super().labels(documents)
+        if names == self.labels(documents):
+            return documents
+        # From all the names: a document may have no E- and S- of its own.
+        scheme = tagging_scheme(names)
         features = documents.features.copy()
         features["labels"] = List(ClassLabel(names=self.labels(documents)))
 
         def translate(row: dict[str, Any]) -> dict[str, Any]:
-            return {"labels": to_bioes([names[label] for label in row["labels"]], "iob2")}
+            return {"labels": to_bioes([names[label] for label in row["labels"]], scheme)}
 
-        if names == self.labels(documents):
-            return documents
         return documents.map(translate, features=features, desc="Labels to BIOES")
 
     def decoder(self, id2label: dict[int, str]) -> Decode | None:
