@@ -11,7 +11,7 @@ from broadsheet.dataset_scripts import json_lines
 from broadsheet.dataset_scripts.builder import DocumentBuilder, DocumentConfig
 from broadsheet.dataset_scripts.json_lines import document_columns, json_records, split_files
 from broadsheet.dataset_scripts.schema import check_row, document_features
-from broadsheet.tokenization.input_checks import InputError
+from broadsheet.tokenization.input_checks import InputError, check_words
 from broadsheet.tokenization.tagging import bio_labels
 
 logger = logging.getLogger(__name__)
@@ -47,12 +47,13 @@ class JsonEntities(DocumentBuilder):
     def _info(self) -> datasets.DatasetInfo:
         types = self.config.entity_types
         if types is None:
-            found: set[Any] = set()
+            found: set[str] = set()
             for files in self.files.values():
                 for file in files:
-                    for _, record in json_records(file):
-                        found.update(entity.get("type") for entity in record.get("entities", []))
-            types = sorted(str(name) for name in found)
+                    for number, record in json_records(file):
+                        entities = _entities(record, _place(file, number)) if "entities" in record else []
+                        found.update(entity["type"] for entity in entities)
+            types = sorted(found)
         self._types = types
         features = document_features(labels=bio_labels(types), entities=True)
         return datasets.DatasetInfo(description="Documents with entities from JSON lines.", features=features)
@@ -73,20 +74,21 @@ class JsonEntities(DocumentBuilder):
             self._broken = 0
 
     def _row(self, record: dict[str, Any], file: str, number: int) -> dict[str, Any]:
-        where = f"Line {number} of {file}"
+        where = _place(file, number)
         missing = [key for key in ("words", "boxes", "page_sizes", "entities") if key not in record]
         if missing:
             raise InputError(f"{where} lacks {', '.join(missing)}; see the format of dataset 'json_entities'.")
         words = record["words"]
+        check_words(words, f"line {number} of {file}")
         labels = ["O"] * len(words)
         entities = []
-        for entity in record["entities"]:
-            if entity.get("type") not in self._types:
+        for entity in _entities(record, where):
+            if entity["type"] not in self._types:
                 raise InputError(
-                    f"{where} has an entity of the type {entity.get('type')!r}, which is not in entity_types "
+                    f"{where} has an entity of the type {entity['type']!r}, which is not in entity_types "
                     f"({', '.join(self._types)})."
                 )
-            word_ids = sorted(entity.get("word_ids", []))
+            word_ids = sorted(entity["word_ids"])
             if not word_ids or word_ids[0] < 0 or word_ids[-1] >= len(words):
                 raise InputError(
                     f"{where} has an entity {entity['type']!r} with the word_ids {word_ids}; they count the "
@@ -108,3 +110,34 @@ class JsonEntities(DocumentBuilder):
     def code_files(cls) -> list[str]:
         """Also the reader of the lines."""
         return [*super().code_files(), json_lines.__file__]
+
+
+def _place(file: str, number: int) -> str:
+    return f"Line {number} of {file}"
+
+
+def _entities(record: dict[str, Any], where: str) -> list[dict[str, Any]]:
+    """The entities of a line, each with a type and with whole numbers as `word_ids`, none twice."""
+    entities = record["entities"]
+    if not isinstance(entities, list):
+        raise InputError(f"{where} has the entities {entities!r}; write a list, [] where there are none.")
+    for entity in entities:
+        if not isinstance(entity, dict):
+            raise InputError(
+                f'{where} has {entity!r} among its entities; write each as {{"type": "date", "word_ids": [3, 4]}}.'
+            )
+        kind, word_ids = entity.get("type"), entity.get("word_ids")
+        if not isinstance(kind, str) or not kind:
+            raise InputError(f"{where} has an entity of the type {kind!r}; give it a type, a string.")
+        # Not isinstance: true and false are whole numbers to Python.
+        if not isinstance(word_ids, list) or any(type(word) is not int for word in word_ids):
+            raise InputError(
+                f"{where} has an entity {kind!r} with the word_ids {word_ids!r}; write a list of whole numbers, which "
+                "count the words from 0."
+            )
+        if len(set(word_ids)) < len(word_ids):
+            twice = next(word for word in word_ids if word_ids.count(word) > 1)
+            raise InputError(
+                f"{where} has an entity {kind!r} with the word_ids {word_ids}, word {twice} twice; name it once."
+            )
+    return entities
