@@ -1,9 +1,10 @@
 """
 Viterbi decoding of tagged entities (FormNet, section 3): the best sequence of labels among those that are legal.
 
-In BIOES an entity of one word is S, a longer one B I ... I E; in IOB2 it is B I ... I. All sequences of a batch are
-decoded at once, on the device of their scores, for any encoder's logits. The labels that may follow a label differ by
-two cases only (an entity goes on, or it does not), so that a step costs as much as there are labels, not their square.
+In BIOES an entity of one word is S, a longer one B I ... I E (in BILOU U and B I ... I L); in IOB2 it is B I ... I.
+All sequences of a batch are decoded at once, on the device of their scores, for any encoder's logits. The labels that
+may follow a label differ by two cases only (an entity goes on, or it does not), so that a step costs as much as there
+are labels, not their square.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,8 @@ from typing import Any
 import torch
 
 OUTSIDE = "O"
+# The prefixes of BILOU, which is BIOES by other names.
+BILOU = {"L": "E", "U": "S"}
 
 
 class TagGrammar:
@@ -19,8 +22,8 @@ class TagGrammar:
     Which label may follow which.
 
     Args:
-        labels: all labels in the order of their indices: O, and B-, I-, E- and S- of each type (or B- and I-). Labels
-            of other forms stand alone, as O does.
+        labels: all labels in the order of their indices: O, and B-, I-, E- and S- of each type (or B-, I-, L- and U-;
+            or B- and I-). Where one but O has no prefix all are plain labels, which follow each other freely.
 
     Raises:
         ValueError: a label cannot occur in any legal sequence, an I- without B- for example.
@@ -28,10 +31,8 @@ class TagGrammar:
 
     def __init__(self, labels: Sequence[str]):
         self.labels = list(labels)
-        index = {label: place for place, label in enumerate(self.labels)}
-        parts = [
-            (label[0], label[2:]) if label[1:2] == "-" and label[0] in "BIES" else ("S", label) for label in labels
-        ]
+        parts = _parts(self.labels)
+        index = {part: place for place, part in enumerate(parts)}
         closed_by_end = any(prefix == "E" for prefix, _ in parts)
         # Within an entity, that is to be gone on with in BIOES and may be in IOB2.
         self.opens = torch.tensor([prefix in "BI" for prefix, _ in parts])
@@ -39,11 +40,13 @@ class TagGrammar:
         self.may_end = ~self.opens if closed_by_end else torch.ones(len(parts), dtype=torch.bool)
         before = []
         for label, (prefix, kind) in zip(self.labels, parts, strict=True):
-            inside = [index[name] for name in (f"B-{kind}", f"I-{kind}") if name in index]
-            if prefix in "IE" and f"B-{kind}" not in index:
+            inside = [index[part] for part in (("B", kind), ("I", kind)) if part in index]
+            if prefix in "IE" and ("B", kind) not in index:
                 raise ValueError(f"The label {label} continues an entity, but there is no B-{kind}; add it.")
-            if prefix in "BI" and closed_by_end and f"E-{kind}" not in index:
-                raise ValueError(f"The label {label} begins an entity that nothing ends; add E-{kind}.")
+            if prefix in "BI" and closed_by_end and ("E", kind) not in index:
+                raise ValueError(
+                    f"The label {label} begins an entity that nothing ends; add E-{kind}, or L-{kind} in BILOU."
+                )
             before.append([*inside, *inside][:2] if prefix in "IE" else [0, 0])
         self.before = torch.tensor(before)
 
@@ -167,10 +170,24 @@ class WordDecoder:
 
 
 def is_bioes(labels: Sequence[str]) -> bool:
-    """Whether labels are those of BIOES: O, and B-, I-, E- and S- of each type."""
+    """Whether labels are those of BIOES or BILOU: O, and B-, I-, E- and S- (or L- and U-) of each type."""
     tagged = [label for label in labels if label != OUTSIDE]
-    return all(map(_is_tagged, tagged)) and any(label[0] in "ES" for label in tagged)
+    if not all(map(_is_tagged, tagged)) or not any(label[0] in "ESLU" for label in tagged):
+        return False
+    try:
+        TagGrammar(labels)
+    except ValueError:
+        # Words that look like tags, as E-mail.
+        return False
+    return True
+
+
+def _parts(labels: Sequence[str]) -> list[tuple[str, str]]:
+    """The prefix, of BIOES, and the type of each label; S for labels that stand alone: O, and all plain ones."""
+    if not all(label == OUTSIDE or _is_tagged(label) for label in labels):
+        return [("S", label) for label in labels]
+    return [("S", label) if label == OUTSIDE else (BILOU.get(label[0], label[0]), label[2:]) for label in labels]
 
 
 def _is_tagged(label: str) -> bool:
-    return label[1:2] == "-" and label[0] in "BIES"
+    return len(label) > 2 and label[0] in "BIESLU" and label[1] == "-"

@@ -8,6 +8,8 @@ from broadsheet.modeling.viterbi import TagGrammar, WordDecoder, is_bioes, viter
 BIOES = ["O", "B-x", "I-x", "E-x", "S-x", "B-y", "I-y", "E-y", "S-y"]
 SMALL = ["O", "B-x", "I-x", "E-x", "S-x"]
 IOB2 = ["O", "B-x", "I-x", "B-y", "I-y"]
+BILOU = ["O", "B-x", "I-x", "L-x", "U-x", "B-y", "I-y", "L-y", "U-y"]
+PLAIN = ["O", "E-mail", "phone", "I-", "B-side"]
 
 
 def legal(labels, names, bioes):
@@ -69,7 +71,7 @@ def test_masked_tokens_are_passed_over(learned):
         assert TagGrammar(BIOES).is_legal(labels[keep].tolist())
 
 
-@pytest.mark.parametrize("names", [BIOES, SMALL, IOB2, ["O", "title", "name"]])
+@pytest.mark.parametrize("names", [BIOES, SMALL, IOB2, BILOU, PLAIN, ["O", "title", "name"]])
 def test_never_illegal(names):
     grammar = TagGrammar(names)
     found = viterbi_decode(10 * scores(40, 60, len(names)).float(), grammar)
@@ -83,7 +85,19 @@ def test_the_grammar():
             assert grammar.is_legal(labels) == legal(labels, names, bioes)
 
 
-@pytest.mark.parametrize("names", [["O", "I-x"], ["O", "B-x", "S-y", "E-y", "B-y"], ["O", "E-x"]])
+def test_bilou_is_bioes_by_other_names():
+    assert torch.equal(TagGrammar(BILOU).allowed(), TagGrammar(BIOES).allowed())
+    batch = scores(6, 4, 9)
+    assert torch.equal(viterbi_decode(batch, TagGrammar(BILOU)), viterbi_decode(batch, TagGrammar(BIOES)))
+
+
+def test_plain_labels_follow_each_other_freely():
+    assert TagGrammar(PLAIN).allowed().all()
+    batch = scores(6, 9, len(PLAIN))
+    assert torch.equal(viterbi_decode(batch, TagGrammar(PLAIN)), batch.argmax(-1))
+
+
+@pytest.mark.parametrize("names", [["O", "I-x"], ["O", "B-x", "S-y", "E-y", "B-y"], ["O", "E-x"], ["O", "L-x"]])
 def test_labels_that_no_sequence_can_have_are_refused(names):
     with pytest.raises(ValueError, match="; add"):
         TagGrammar(names)
@@ -107,3 +121,9 @@ def test_is_bioes():
     assert not is_bioes(IOB2)
     assert not is_bioes(["O", "title"])
     assert not is_bioes(["O"])
+    assert is_bioes(BILOU)
+    assert is_bioes(["O", "S-x"])
+    assert not is_bioes(PLAIN)
+    # What BIOES cannot be, as the grammar would refuse it.
+    assert not is_bioes(["O", "E-mail"])
+    assert not is_bioes([*BIOES, "B-z"])
