@@ -5,6 +5,7 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 from transformers.configuration_utils import PreTrainedConfig
 
+from .config_checks import check_least
 from .warm_start import WarmStartConfigMixin
 
 # Hidden size and heads of the paper's family (section 4.2).
@@ -89,19 +90,19 @@ class FormNetConfig(WarmStartConfigMixin, PreTrainedConfig):
 
     def validate_architecture(self) -> None:
         """Refuse combinations that no model can be built from."""
+        check_least(
+            self,
+            num_attention_heads=1,
+            local_radius=1,
+            num_global_tokens=1,
+            relative_position_clip=0,
+            num_graph_layers=1,
+        )
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size={self.hidden_size} is no multiple of num_attention_heads={self.num_attention_heads}; "
                 "change one of them."
             )
-        for name, least in (
-            ("local_radius", 1),
-            ("num_global_tokens", 1),
-            ("relative_position_clip", 0),
-            ("num_graph_layers", 1),
-        ):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)} is too small; set it to {least} or more.")
         if self.use_sequence_axis and not self.use_rich_attention:
             raise ValueError(
                 "use_sequence_axis gives Rich Attention an axis; set use_rich_attention=True, or leave it out."

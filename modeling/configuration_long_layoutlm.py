@@ -6,6 +6,7 @@ from typing import Any, Literal
 from huggingface_hub.dataclasses import strict
 from transformers.configuration_utils import PreTrainedConfig
 
+from .config_checks import check_least
 from .warm_start import WarmStartConfigMixin
 
 logger = logging.getLogger(__name__)
@@ -167,6 +168,7 @@ class LongLayoutLMConfig(WarmStartConfigMixin, PreTrainedConfig):
 
     def validate_architecture(self) -> None:
         """Refuse combinations that no model can be built from."""
+        check_least(self, num_attention_heads=1, num_neighbors=1, random_block_size=1, num_random_blocks=0)
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size={self.hidden_size} is no multiple of num_attention_heads={self.num_attention_heads}; "
@@ -174,9 +176,6 @@ class LongLayoutLMConfig(WarmStartConfigMixin, PreTrainedConfig):
             )
         if self.attention_window < 2 or self.attention_window % 2:
             raise ValueError(f"attention_window={self.attention_window} is no even number from 2 up; set it to one.")
-        for name, least in (("num_neighbors", 1), ("random_block_size", 1), ("num_random_blocks", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)} is too few; set it to {least} or more.")
         if not 0 <= self.position_offset < self.max_position_embeddings:
             raise ValueError(
                 f"position_offset={self.position_offset} leaves no position of the table's "

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from huggingface_hub.dataclasses import strict
 from transformers.configuration_utils import PreTrainedConfig
 
+from .config_checks import check_least
 from .warm_start import WarmStartConfigMixin
 
 
@@ -164,6 +165,7 @@ class PyramidionConfig(WarmStartConfigMixin, PreTrainedConfig):
 
     def validate_architecture(self) -> None:
         """Refuse combinations that no model can be built from."""
+        check_least(self, num_attention_heads=1)
         if self.hidden_size % (2 * self.num_attention_heads):
             raise ValueError(
                 f"hidden_size={self.hidden_size} is no multiple of 2 * num_attention_heads="

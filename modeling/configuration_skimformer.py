@@ -5,6 +5,7 @@ from typing import Literal
 from huggingface_hub.dataclasses import strict
 from transformers.configuration_utils import PreTrainedConfig
 
+from .config_checks import check_least
 from .warm_start import WarmStartConfigMixin
 
 
@@ -80,6 +81,9 @@ class SkimformerConfig(WarmStartConfigMixin, PreTrainedConfig):
 
     def validate_architecture(self) -> None:
         """Refuse combinations that no model can be built from."""
+        check_least(self, num_attention_heads=1)
+        if self.attention_head_size is not None:
+            check_least(self, attention_head_size=1)
         if self.attention_head_size is None and self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size={self.hidden_size} is no multiple of num_attention_heads={self.num_attention_heads}; "
@@ -90,6 +94,7 @@ class SkimformerConfig(WarmStartConfigMixin, PreTrainedConfig):
                 raise ValueError(
                     'skim_input="position" has no layout to contextualise; set contextualize_layout=False.'
                 )
+            check_least(self, num_attention_heads_layout_encoder=1)
             if self.hidden_layout_size % self.num_attention_heads_layout_encoder:
                 raise ValueError(
                     f"hidden_layout_size={self.hidden_layout_size} is no multiple of "

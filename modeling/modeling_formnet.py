@@ -310,7 +310,8 @@ class FormNetForTokenClassification(FormNetPreTrainedModel):
         self, logits: torch.Tensor, mask: torch.Tensor | None = None, transitions: torch.Tensor | None = None
     ) -> torch.Tensor:
         """
-        The best legal sequence of labels by Viterbi, labels as in `config.id2label` (BIOES, or IOB2).
+        The best legal sequence of labels by Viterbi, labels as in `config.id2label` (BIOES, BILOU or IOB2; plain
+        labels are chosen token by token).
 
         Args:
             logits: `[batch, length, labels]`.
@@ -320,9 +321,23 @@ class FormNetForTokenClassification(FormNetPreTrainedModel):
 
         Returns:
             int64 `[batch, length]`, -1 where `mask` is 0.
+
+        Raises:
+            ValueError: logits of a token that has a label are not finite; they are no scores, yet would give labels.
         """
         names: dict = self.config.id2label or {}
-        return viterbi_decode(logits, TagGrammar([names[index] for index in range(len(names))]), mask, transitions)
+        path = viterbi_decode(logits, TagGrammar([names[index] for index in range(len(names))]), mask, transitions)
+        # After the decoding, which has checked the shapes.
+        broken = ~logits.isfinite().all(-1)
+        if mask is not None:
+            broken &= mask.bool()
+        if broken.any():
+            sequence, token = broken.nonzero()[0].tolist()
+            raise ValueError(
+                f"The logits of token {token} of sequence {sequence} are not finite; check the checkpoint, or run the "
+                "model in float32."
+            )
+        return path
 
 
 class FormNetForSequenceClassification(FormNetPreTrainedModel):

@@ -107,6 +107,12 @@ def test_fields_of_the_config_may_be_set() -> None:
     assert model.classifier.weight.shape == (7, 24)
 
 
+@pytest.mark.parametrize("heads", [0, -12])
+def test_there_is_a_head_at_least(heads: int) -> None:
+    with pytest.raises(Exception, match=f"num_attention_heads={heads} is too small; set it to 1 or more"):
+        BertWithSkimEmbeddingsConfig(num_attention_heads=heads)
+
+
 def test_refuses_what_cannot_take_its_part() -> None:
     with pytest.raises(ValueError, match="'roberta' was passed as the BERT"):
         BertWithSkimEmbeddingsModel.from_bert_and_skimformer(RobertaModel(RobertaConfig(**TEXT)), skimformer())

@@ -46,6 +46,8 @@ def test_a_preset_takes_settings_and_others_are_refused():
     ("settings", "says"),
     [
         ({"hidden_size": 30, "num_attention_heads": 4}, "no multiple of num_attention_heads"),
+        ({"num_attention_heads": 0}, "num_attention_heads=0 is too small; set it to 1 or more"),
+        ({"num_attention_heads": -8}, "num_attention_heads=-8 is too small"),
         ({"local_radius": 0}, "local_radius=0 is too small"),
         ({"num_global_tokens": 0}, "num_global_tokens=0 is too small"),
         ({"relative_position_clip": -1}, "relative_position_clip=-1 is too small"),
@@ -132,6 +134,23 @@ def test_decode():
             assert open_entity == (names[label][0] in "IE")
             open_entity = names[label][0] in "BI"
         assert not open_entity
+
+
+def test_decode_refuses_logits_that_are_not_finite():
+    model = Case(FORMNET, FORMNET.variants[0], TOKENS).model(num_labels=2)
+    model.config.id2label = {0: "O", 1: "title"}
+    logits = torch.zeros(2, 3, 2)
+    logits[1, 2, 0] = torch.nan
+    with pytest.raises(ValueError, match="logits of token 2 of sequence 1 are not finite; check the checkpoint"):
+        model.decode(logits)
+    # Tokens that are passed over are not asked about.
+    mask = torch.tensor([[1, 1, 1], [1, 1, 0]])
+    assert model.decode(logits, mask).tolist() == [[0, 0, 0], [0, 0, -1]]
+    logits[0, 0, 1] = torch.inf
+    with pytest.raises(ValueError, match="logits of token 0 of sequence 0 are not finite"):
+        model.decode(logits, mask)
+    with pytest.raises(ValueError, match=r"pass \[batch, length, labels\]"):
+        model.decode(logits[0])
 
 
 def test_masked_lm_ties_its_decoder():

@@ -251,6 +251,8 @@ def test_without_sequential_embeddings_inputs_have_any_length():
     ("changes", "message"),
     [
         ({"hidden_size": 770}, "no multiple of num_attention_heads"),
+        ({"num_attention_heads": 0}, "num_attention_heads=0 is too small; set it to 1 or more"),
+        ({"num_attention_heads": -12}, "num_attention_heads=-12 is too small"),
         ({"hidden_size": 36}, "no multiple of 8"),
         ({"relative_bias": "t5"}, "relative_bias"),
         ({"pad_token_id": None}, "set pad_token_id"),

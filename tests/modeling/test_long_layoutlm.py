@@ -351,6 +351,8 @@ def test_export_of_spatial_attention() -> None:
         ({"num_neighbors": 0}, "num_neighbors=0"),
         ({"position_offset": 4098}, "no position"),
         ({"hidden_size": 770}, "no multiple"),
+        ({"num_attention_heads": 0}, "num_attention_heads=0 is too small; set it to 1 or more"),
+        ({"num_attention_heads": -12}, "num_attention_heads=-12 is too small"),
         ({"attention_probs_dropout_prob": 1.0}, "no dropout rate"),
     ],
 )

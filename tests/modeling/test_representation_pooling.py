@@ -188,6 +188,8 @@ def test_presets():
         ({"encoder_lengths": [8192] * 5 + [512], "scorer": None}, "needs scores"),
         ({"scorer": "attention"}, 'goes with operator="hard"'),
         ({"num_attention_heads": 7}, "no multiple"),
+        ({"num_attention_heads": 0}, "num_attention_heads=0 is too small; set it to 1 or more"),
+        ({"num_attention_heads": -8}, "num_attention_heads=-8 is too small"),
         ({"block_size": 0}, "block_size=0"),
         ({"peak_base": 0}, "peak_base=0 lets higher scores weigh no more"),
         ({"hidden_dropout_prob": 1.5}, "no dropout rate"),

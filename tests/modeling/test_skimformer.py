@@ -37,6 +37,13 @@ def test_parameters_of_the_papers_size(contextualize: bool, count: int) -> None:
             {"contextualize_layout": True, "hidden_layout_size": 100},
             "hidden_layout_size=100 is no multiple of num_attention_heads_layout_encoder=12; change one",
         ),
+        ({"num_attention_heads": 0}, "num_attention_heads=0 is too small; set it to 1 or more"),
+        ({"num_attention_heads": -12}, "num_attention_heads=-12 is too small"),
+        ({"attention_head_size": 0}, "attention_head_size=0 is too small"),
+        (
+            {"contextualize_layout": True, "num_attention_heads_layout_encoder": 0},
+            "num_attention_heads_layout_encoder=0 is too small",
+        ),
         ({"hidden_dropout_prob": 1.0}, "hidden_dropout_prob=1.0 is no dropout rate; set it to"),
         ({"attention_probs_dropout_prob": -0.1}, "attention_probs_dropout_prob=-0.1 is no dropout rate"),
         ({"classifier_dropout": 2}, "classifier_dropout=2 is no dropout rate"),
