@@ -117,8 +117,7 @@ class WordIndex:
         if _ISO_DATE.fullmatch(value):
             return self._mentioned(self._dates, {value}, "exact")
         if _DURATION_VALUE.fullmatch(value):
-            singular = value if value.startswith("1_") else value
-            return self._mentioned(self._durations, {singular}, "exact") or self._mentioned(
+            return self._mentioned(self._durations, {value}, "exact") or self._mentioned(
                 self._durations, same_durations(value), "spelling"
             )
         if _AMOUNT_VALUE.fullmatch(value):

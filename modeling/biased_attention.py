@@ -84,6 +84,22 @@ def share_bias(bias: torch.Tensor) -> SharedBias:
     return SharedBias(bias.detach(), _Link.apply(bias, gradient), gradient)
 
 
+def fold_mask(bias: torch.Tensor, mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
+    """
+    A bias without gradient as `scaled_dot_product_attention` reads it, made once for all layers.
+
+    Args:
+        bias: `[batch or 1, heads, length, length]`; it may be overwritten.
+        mask: bool `[batch, 1, 1, length]`, True for the tokens that may be attended to; None for all.
+        dtype: of the queries.
+    """
+    bias = bias.detach().to(dtype)
+    if mask is None:
+        return bias
+    lowest = torch.finfo(dtype).min
+    return bias.masked_fill_(~mask, lowest) if len(bias) == len(mask) else bias.masked_fill(~mask, lowest)
+
+
 def biased_attention(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -109,9 +125,7 @@ def biased_attention(
         `[batch, heads, length, head_size]`.
     """
     if not dropout and shared.link is None:
-        bias = shared.bias.to(query.dtype)
-        if mask is not None:
-            bias = bias.masked_fill(~mask, torch.finfo(bias.dtype).min)
+        bias = shared.bias.to(query.dtype) if mask is None else fold_mask(shared.bias.clone(), mask, query.dtype)
         return nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=scaling)
     arguments = (query, key, value, shared.bias, shared.link, shared.gradient, mask, scaling, dropout, seed)
     return _BiasedAttention.apply(*arguments)

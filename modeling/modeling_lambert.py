@@ -16,7 +16,7 @@ from transformers.modeling_utils import PreTrainedModel
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .biased_attention import SharedBias, biased_attention, biased_probabilities, share_bias
+from .biased_attention import SharedBias, biased_attention, biased_probabilities, fold_mask, share_bias
 from .configuration_lambert import LambertConfig
 from .encoder_layer import EncoderLayer, merge_heads, split_heads
 from .flex_bias import FlexBias, flex_bias, flex_biased_attention
@@ -263,17 +263,24 @@ class LambertModel(LambertPreTrainedModel):
         mask = key_mask(attention_mask)
         plain = self.config._attn_implementation == "eager" or is_traced()
         plain = plain or bool(kwargs.get("output_attentions", self.config.output_attentions))
-        hidden_states = self.encoder(hidden_states, mask, *self._bias(bbox, mask, plain), plain)
+        hidden_states = self.encoder(hidden_states, *self._bias(bbox, mask, hidden_states.dtype, plain), plain)
         pooled = None if self.pooler is None else self.pooler(hidden_states)
         return BaseModelOutputWithPooling(last_hidden_state=hidden_states, pooler_output=pooled)
 
-    def _bias(self, bbox: torch.Tensor, mask: torch.Tensor | None, plain: bool) -> tuple:
-        """Bias, link and gradient, as the layers take them; see `SharedBias`."""
+    def _bias(self, bbox: torch.Tensor, mask: torch.Tensor | None, dtype: torch.dtype, plain: bool) -> tuple:
+        """Mask, bias, link and gradient, as the layers take them; see `SharedBias`."""
         has_tables = any(True for _ in self.relative_bias.parameters())
         if has_tables and not plain and takes_flex(self.config, self.training, bbox.device):
-            return flex_bias(self.relative_bias, bbox, mask), None, None
+            return None, flex_bias(self.relative_bias, bbox, mask), None, None
         bias = self.relative_bias(bbox)
-        return (bias, None, None) if bias is None or plain else share_bias(bias)
+        if bias is None or plain:
+            return mask, bias, None, None
+        shared = share_bias(bias)
+        if shared.link is None and not (self.training and self.config.attention_probs_dropout_prob):
+            device = bbox.device.type
+            dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else dtype
+            return None, fold_mask(bias, mask, dtype), None, None
+        return mask, *shared
 
 
 class LambertForMaskedLM(LambertPreTrainedModel):

@@ -8,6 +8,8 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from transformers import initialization as init
 
+from .tracing import is_traced
+
 
 class RelativeBias(nn.Module):
     """
@@ -49,17 +51,19 @@ class RelativeBias(nn.Module):
             `[batch, heads, length, length]`, `[1, heads, length, length]` where W is the only table, None where there
             is none.
         """
-        parts = []
         left, middle = self.coordinates(bbox)
+        tables, indices = [], []
+        if self.horizontal is not None:
+            tables.append(self.horizontal.weight)
+            indices.append(self.page_index(left))
+        if self.vertical is not None:
+            tables.append(self.vertical.weight)
+            indices.append(self.page_index(middle))
         if self.sequential is not None:
             places = torch.arange(bbox.shape[1], device=bbox.device)[None]
-            parts.append(self.sequential(self.sequential_index(places)))
-        if self.horizontal is not None:
-            parts.append(self.horizontal(self.page_index(left)))
-        if self.vertical is not None:
-            parts.append(self.vertical(self.page_index(middle)))
-        # The largest first, so that the sum is made in place of it.
-        return None if not parts else sum(parts[1:], start=parts[0]) if len(parts) > 1 else parts[0]
+            tables.append(self.sequential.weight)
+            indices.append(self.sequential_index(places))
+        return _LookUp.apply(*tables, *indices) if tables else None
 
     def coordinates(self, bbox: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The xi and eta of boxes `[batch, length, 4]`: `[batch, length]` each, in hundredths of the page's height."""
@@ -93,33 +97,54 @@ class BiasTable(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(rows, num_heads))
 
-    def forward(self, index: torch.Tensor) -> torch.Tensor:
-        """`[batch, length, length]` -> `[batch, heads, length, length]`."""
-        return _LookUp.apply(self.weight, index)
-
 
 class _LookUp(torch.autograd.Function):
-    """The rows of a table, heads first, without a gradient of the size of the result held twice."""
+    """
+    The sum of the rows of some tables, heads first, filled head by head: beside the result and the indices there is
+    never more than one head's share.
+
+    Tables `[rows, heads]`, then as many indices `[batch or 1, length, length]`, those with the batch first
+    -> `[batch or 1, heads, length, length]`.
+    """
 
     @staticmethod
-    def forward(ctx: Any, weight: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(index)
-        ctx.rows = weight.shape[0]
-        return torch.stack([weight[:, head][index] for head in range(weight.shape[1])], 1)
+    def forward(ctx: Any, *inputs: torch.Tensor) -> torch.Tensor:
+        tables, indices = inputs[: len(inputs) // 2], inputs[len(inputs) // 2 :]
+        ctx.save_for_backward(*indices)
+        ctx.rows = [table.shape[0] for table in tables]
+        heads = tables[0].shape[1]
+
+        def share(head: int) -> torch.Tensor:
+            rows, *others = (table[:, head][index] for table, index in zip(tables, indices, strict=True))
+            for other in others:
+                rows += other
+            return rows
+
+        if is_traced():
+            return torch.stack([share(head) for head in range(heads)], 1)
+        batch, *pair = indices[0].shape
+        bias = tables[0].new_empty(batch, heads, *pair)
+        for head in range(heads):
+            bias[:, head] = share(head)
+        return bias
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:  # type: ignore[override]
-        (index,) = ctx.saved_tensors
-        flat = index.flatten()
         wide = torch.promote_types(gradient.dtype, torch.float32)
-        columns = [
-            torch.zeros(ctx.rows, dtype=wide, device=gradient.device).index_add_(
-                0, flat, gradient[:, head].flatten().to(wide)
-            )
-            for head in range(gradient.shape[1])
-        ]
-        return torch.stack(columns, 1).to(gradient.dtype), None
+        sums: list[torch.Tensor | None] = []
+        for place, (rows, index) in enumerate(zip(ctx.rows, ctx.saved_tensors, strict=True)):
+            if not ctx.needs_input_grad[place]:
+                sums.append(None)
+                continue
+            columns = []
+            for head in range(gradient.shape[1]):
+                share = gradient[:, head].to(wide)
+                share = share.sum(0, keepdim=True) if index.shape[0] == 1 else share
+                column = torch.zeros(rows, dtype=wide, device=gradient.device)
+                columns.append(column.index_add_(0, index.flatten(), share.flatten()))
+            sums.append(torch.stack(columns, 1).to(gradient.dtype))
+        return *sums, *(None for _ in ctx.rows)
 
 
 def init_relative_bias(module: nn.Module, normal: bool) -> None:

@@ -72,7 +72,7 @@ def check_in_range(
 
 
 def clip_boxes(
-    boxes: np.ndarray, page_ids: np.ndarray, page_sizes: np.ndarray | None, largest: float, name: str = "the document"
+    boxes: np.ndarray, page_ids: np.ndarray, page_sizes: np.ndarray | None, largest: tuple[float, float]
 ) -> tuple[np.ndarray, int]:
     """
     Move coordinates outside the page to its edge.
@@ -80,9 +80,8 @@ def clip_boxes(
     Args:
         boxes: `[N, 4]`; what is not finite stays as it is, so that the checks find it.
         page_ids: `[N]`.
-        page_sizes: `[pages, 2]`; without them the page is `largest` wide and high.
-        largest: the model's largest coordinate.
-        name: how the log calls the document.
+        page_sizes: `[pages, 2]`, or None.
+        largest: (width, height) of the page where there are no page sizes.
 
     Returns:
         The clipped boxes `[N, 4]` and how many of them were changed.

@@ -49,7 +49,7 @@ def read_input(
     page_sizes: Any = None,
     word_labels: Any = None,
     documents: Any = None,
-    clip_to: float | None = None,
+    clip_to: tuple[float, float] | None = None,
     id2label: Mapping[int, str] | None = None,
     boxes_required: bool = True,
 ) -> tuple[list[DocumentInput], bool]:
@@ -58,7 +58,8 @@ def read_input(
 
     Args:
         text, text_pair, boxes, page_ids, page_sizes, word_labels, documents: as of `LayoutProcessor.__call__`.
-        clip_to: None to leave boxes alone; else they are clipped to their page, or to 0..`clip_to` without page sizes.
+        clip_to: None to leave boxes alone; else they are clipped to their page, or without page sizes to one of this
+            (width, height).
         id2label: the known labels, to check `word_labels` against and to read labels given as strings.
         boxes_required: refuse documents without boxes.
 
@@ -192,7 +193,7 @@ def _column(value: Any, count: int, batched: bool, argument: str) -> list[Any]:
 
 
 def _read_document(
-    name: str, words: Any, boxes: Any, page_ids: Any, page_sizes: Any, clip_to: float | None
+    name: str, words: Any, boxes: Any, page_ids: Any, page_sizes: Any, clip_to: tuple[float, float] | None
 ) -> tuple[DocumentInput, int]:
     words = words if isinstance(words, list | str) or words is None else list(words)
     check_words(words, name)

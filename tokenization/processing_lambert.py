@@ -14,6 +14,8 @@ from .processing_layout import LayoutProcessor
 
 # Boxes that come without page sizes are in units of the page's height; x reaches further on a landscape page.
 LARGEST_ASPECT = 10
+# The end of a stack of pages, as the model takes it: larger numbers are pixels or points.
+LARGEST_HEIGHT = 100
 
 
 class LambertProcessor(LayoutProcessor):
@@ -51,10 +53,15 @@ class LambertProcessor(LayoutProcessor):
         super().__init__(tokenizer, subword_boxes, only_label_first_subword, id2label, **kwargs)
         self.page_stacking = page_stacking
 
+    @property
+    def largest_corner(self) -> tuple[float, float]:
+        """Without page sizes the page's width is not known."""
+        return LARGEST_ASPECT, 1
+
     def check_boxes(self, document: DocumentInput) -> None:
-        """As for all processors; without page sizes only y has an end, the page's width is not known."""
+        """As for all processors, within `largest_corner` where there are no page sizes."""
         if document.page_sizes is None:
-            outside = (document.boxes > [LARGEST_ASPECT, 1, LARGEST_ASPECT, 1]).any(axis=1)
+            outside = (document.boxes > 2 * self.largest_corner).any(axis=1)
             if outside.any():
                 index = int(outside.argmax())
                 raise InputError(
@@ -72,6 +79,12 @@ class LambertProcessor(LayoutProcessor):
             boxes, _, _ = stack_pages(boxes, page_ids, page_sizes)
             seen = page_ids[page_ids >= 0]
             boxes = boxes / (page_sizes[seen.min(), 1] if len(seen) else 1.0)
+            if boxes.max(initial=0) > LARGEST_HEIGHT:
+                raise InputError(
+                    f"Pages {seen.min()} to {seen.max()} of {window.document.name} make a stack of more than "
+                    f"{LARGEST_HEIGHT} heights of its first page, the most that the model takes; set "
+                    "page_stacking='page', or max_length lower so that windows have fewer pages."
+                )
         elif page_sizes is not None:
             boxes = boxes / page_sizes[np.maximum(page_ids, 0), 1][:, None]
         return {"bbox": boxes.astype(np.float32)}

@@ -113,6 +113,11 @@ class LayoutProcessor(ProcessorMixin):
         """
         return cut_windows(len(word_ids), capacity, stride)
 
+    @property
+    def largest_corner(self) -> tuple[float, float]:
+        """The largest x and y of boxes that come without page sizes."""
+        return (float(self.largest_coordinate),) * 2
+
     def check_boxes(self, document: DocumentInput) -> None:
         """Raise `InputError` at a box that overhangs its page, or, without page sizes, is out of the model's range."""
         boxes, words, name = document.boxes, document.words, document.name
@@ -197,7 +202,7 @@ class LayoutProcessor(ProcessorMixin):
         """
         cut = _switch("truncation", truncation, ("only_first", "only_second", "longest_first"), "do_not_truncate")
         pad = _switch("padding", padding, ("longest", "max_length"), "do_not_pad")
-        clip_to = float(self.largest_coordinate) if clip_boxes else None
+        clip_to = self.largest_corner if clip_boxes else None
         given = (text, text_pair, boxes, page_ids, page_sizes, word_labels, documents)
         read, batched = read_input(*given, clip_to, self.id2label, self.boxes_required)
         for document in read:

@@ -2,6 +2,7 @@ import math
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import RobertaConfig, RobertaForTokenClassification
 from transformers.models.t5.modeling_t5 import T5Attention
 
@@ -217,6 +218,44 @@ def test_one_set_of_tables_for_all_layers():
     with torch.device("meta"):
         model = LambertModel(LambertConfig())
     assert len([name for name, _ in model.named_parameters() if "relative_bias" in name]) == 3
+
+
+class CountResults(TorchDispatchMode):
+    """How many operations made a tensor of this shape, views apart."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.shape, self.count = shape, 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        made = isinstance(result, torch.Tensor) and result.shape == self.shape
+        self.count += made and result.untyped_storage().data_ptr() not in self.seen(args)
+        return result
+
+    def seen(self, args):
+        return {value.untyped_storage().data_ptr() for value in args if isinstance(value, torch.Tensor)}
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_layers_make_no_copy_of_the_bias(half):
+    config = LambertConfig(
+        vocab_size=10,
+        hidden_size=24,
+        num_hidden_layers=5,
+        num_attention_heads=3,
+        intermediate_size=8,
+        bias_init="normal",
+    )
+    model = LambertModel(config).eval()
+    bbox, mask = boxes(9).float(), torch.ones(2, 9)
+    mask[1, 6:] = 0
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=half):
+        with CountResults((2, 3, 9, 9)) as made:
+            fast = model(torch.full((2, 9), 7), bbox, mask).last_hidden_state
+        plain = model(torch.full((2, 9), 7), bbox, mask, output_attentions=True).last_hidden_state
+    assert made.count == 1 + half
+    torch.testing.assert_close(fast[mask.bool()], plain[mask.bool()], atol=0.1 if half else 1e-5, rtol=0)
 
 
 def test_starts_at_zero_or_as_the_authors_do():

@@ -60,19 +60,19 @@ def test_fractions_of_the_page_are_no_grid():
 
 def test_clipping_moves_to_the_edge_of_each_words_page_and_counts():
     boxes = np.array([[-5, 10, 50, 20], [0, 0, 120, 10], [0, 0, 100, 200]], dtype=float)
-    clipped, changed = clip_boxes(boxes, np.array([0, 1, 1]), PAGES, 1000)
+    clipped, changed = clip_boxes(boxes, np.array([0, 1, 1]), PAGES, (1000, 1000))
     assert clipped.tolist() == [[0, 10, 50, 20], [0, 0, 100, 10], [0, 0, 100, 200]]
     assert changed == 2
 
 
 def test_clipping_without_pages_clips_to_the_models_range():
-    clipped, changed = clip_boxes(np.array([[-1, 0, 2000, 5]]), np.array([0]), None, 1000)
-    assert clipped.tolist() == [[0, 0, 1000, 5]]
+    clipped, changed = clip_boxes(np.array([[-1, 0, 2000, 5]]), np.array([0]), None, (1000, 4))
+    assert clipped.tolist() == [[0, 0, 1000, 4]]
     assert changed == 1
 
 
 def test_clipping_hides_nothing_that_is_not_finite():
-    clipped, changed = clip_boxes(np.array([[np.nan, 0, np.inf, 5]]), np.array([0]), PAGES, 1000)
+    clipped, changed = clip_boxes(np.array([[np.nan, 0, np.inf, 5]]), np.array([0]), PAGES, (1000, 1000))
     assert np.isnan(clipped[0, 0])
     assert np.isinf(clipped[0, 2])
     assert changed == 0

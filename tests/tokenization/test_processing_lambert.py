@@ -4,9 +4,10 @@ import torch
 from tests.tokenizers import tiny_tokenizer
 from transformers import AutoProcessor
 
+from broadsheet.modeling import token_inputs
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.page_stacking import stack_pages
-from broadsheet.tokenization.processing_lambert import LambertProcessor
+from broadsheet.tokenization.processing_lambert import LARGEST_HEIGHT, LambertProcessor
 
 WORDS = ["Total", "amount", "due"]
 BOXES = [[100, 20, 180, 40], [0, 0, 400, 200], [50, 150, 60, 200]]
@@ -58,6 +59,24 @@ def test_without_page_sizes_boxes_are_already_in_page_heights():
             processor(text=["wide"], boxes=[box])
         assert f"The box {[float(value) for value in box]} of word 0 ('wide')" in str(error.value)
         assert "page heights down and 0..10 across; pass page_sizes" in str(error.value)
+
+
+def test_clipping_without_page_sizes_leaves_landscape_pages_alone():
+    processor = LambertProcessor(tiny_tokenizer("bpe"))
+    boxes = [[1.2, 0.1, 1.35, 0.2], [0, 0.9, 12, 1.1], [0, 0, 1, 1]]
+    batch = processor(text=WORDS, boxes=boxes, clip_boxes=True, return_word_ids=True, return_overflowing_tokens=True)
+    np.testing.assert_allclose(word_boxes(batch), [[1.2, 0.1, 1.35, 0.2], [0, 0.9, 10, 1], [0, 0, 1, 1]], rtol=1e-6)
+
+
+def test_a_stack_higher_than_the_model_takes():
+    assert LARGEST_HEIGHT == token_inputs.LARGEST_HEIGHT
+    processor = LambertProcessor(tiny_tokenizer("bpe"), page_stacking="stack")
+    pages = {"page_ids": [0, 1], "page_sizes": [(100, 1), (100, 100)]}
+    boxes = [[0, 0, 1, 1], [0, 98, 1, 99]]
+    processor(text=WORDS[:2], boxes=boxes, **pages)
+    boxes[1][3] = 99.5
+    with pytest.raises(InputError, match="Pages 0 to 1 of the document make a stack of more than 100 heights"):
+        processor(text=WORDS[:2], boxes=boxes, **pages)
 
 
 def test_page_stacking_is_saved(tmp_path):

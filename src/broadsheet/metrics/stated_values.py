@@ -15,6 +15,8 @@ from broadsheet.metrics.values import kleister_f1, sroie_f1
 
 # Legal forms as Kleister's values spell them.
 _FORMS = {"l.p.": "LP", "l.l.c.": "LLC", "inc": "Inc.", "incorporated": "Inc.", "ltd": "Ltd.", "limited": "Ltd."}
+# The ends of names that have a dot of their own.
+_DOTTED = re.compile(r"\b(?:[A-Z]|(?i:inc|corp|co|ltd|sr|jr))\.$")
 _SEVERAL = ("party",)
 _ENDS = " \t,;:.()[]{}\"'“”‘’*"
 _DATE = re.compile(
@@ -111,7 +113,7 @@ def _kleister_value(key: str, text: str, day_first: bool) -> str | None:
         return _read(amounts, text, lambda mention, _: mention.values[0])
     words = [_FORMS.get(word.lower().rstrip(","), word) for word in text.replace("&", " and ").split()]
     name = " ".join(word.strip(_ENDS.replace(".", "")) for word in words)
-    if not (words and words[-1] in _FORMS.values()) and not re.search(r"\b(?:[A-Z]|(?i:inc|corp|co|ltd|sr|jr))\.$", name):
+    if not (words and words[-1] in _FORMS.values()) and not _DOTTED.search(name):
         name = name.rstrip(_ENDS)
     return "_".join(name.split()) or None
 
