@@ -207,7 +207,7 @@ _hand_on(
     "Write a model as ONNX, int8 ONNX or torch.export, for any length: see `broadsheet export --help`.",
 )
 convert = typer.Typer(
-    help="Convert others' checkpoints: released ones of the papers, BERT, RoBERTa.", no_args_is_help=True
+    help="Convert others' checkpoints: released ones of the papers, BERT, RoBERTa, LayoutLM.", no_args_is_help=True
 )
 app.add_typer(convert, name="convert")
 _hand_on(
@@ -226,6 +226,12 @@ _hand_on(
     "lambert",
     "broadsheet.conversion.lambert",
     "A BERT or RoBERTa as a LAMBERT with the same outputs; --extend-positions for long inputs.",
+    convert,
+)
+_hand_on(
+    "long-layoutlm",
+    "broadsheet.conversion.long_layoutlm",
+    "A LayoutLM, BERT or RoBERTa as a LongLayoutLM that reads 4,096 tokens.",
     convert,
 )
 

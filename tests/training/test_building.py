@@ -50,6 +50,38 @@ def test_lambert_from_bert_and_roberta(bert, roberta):
             assert torch.equal(model.lambert.encoder.get_parameter(name), value)
 
 
+def test_one_bert_starts_long_layoutlm_longformer_and_layoutlm(bert):
+    parent = AutoModelForTokenClassification.from_pretrained(bert).base_model
+    models = {}
+    for wanted, overrides in (("long_layoutlm", "attention_window=40"), ("longformer", "attention_window=40"),
+                              ("layoutlm", "max_2d_position_embeddings=64")):  # fmt: skip
+        arguments = ModelArguments(model_name_or_path=str(bert), model_type=wanted, config_overrides=overrides)
+        models[wanted], processor = build(arguments, TokenClassification(), NAMES, [], None, max_length=33)
+        assert processor.id2label == dict(enumerate(NAMES))
+        assert list(models[wanted].config.id2label.values()) == NAMES
+        for name, value in parent.encoder.named_parameters():
+            assert torch.equal(models[wanted].base_model.encoder.get_parameter(name), value), (wanted, name)
+    inputs = {"input_ids": torch.randint(5, parent.config.vocab_size, (1, 20))}
+    boxes = torch.zeros(1, 20, 4, dtype=torch.long)
+    with torch.no_grad():
+        wanted = parent.eval()(**inputs).last_hidden_state
+        longformer = models["longformer"].base_model.eval()(**inputs).last_hidden_state
+        ours = models["long_layoutlm"].base_model.eval()(**inputs, bbox=boxes).last_hidden_state
+    assert torch.allclose(longformer, wanted, atol=1e-5)
+    assert torch.allclose(ours, wanted, atol=1e-5)
+    assert models["longformer"].config.max_position_embeddings == 34
+    assert models["long_layoutlm"].config.max_position_embeddings == 33
+
+
+def test_a_baseline_started_from_bert_is_saved_by_its_own_names(bert, tmp_path):
+    model, _ = built(bert, model_type="layoutlm")
+    model.save_pretrained(tmp_path / "saved")
+    loaded, report = type(model).from_pretrained(tmp_path / "saved", output_loading_info=True)
+    assert not report["missing_keys"]
+    for name, value in model.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], value)
+
+
 def test_a_baseline_without_a_processor(bert):
     model, processor = built(bert)
     assert type(model).__name__ == "BertForTokenClassification"

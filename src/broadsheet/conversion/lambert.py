@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
 from transformers import (
     AutoTokenizer,
     BertForMaskedLM,
@@ -139,7 +140,7 @@ def load_lambert(folder: str | Path, model_class: Any, **settings: Any) -> PreTr
         if found == "bert":
             return _from_bert(str(folder), fields, model_class, settings, replaced)
         return model_class.from_pretrained(str(folder), **settings, **replaced)
-    except (OSError, ValueError, TypeError, StrictDataclassError) as error:
+    except (OSError, ValueError, TypeError, SafetensorError, StrictDataclassError) as error:
         if isinstance(error, InputError):
             raise
         reason = " ".join(str(error.__cause__ or error).split())

@@ -9,14 +9,16 @@ from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoProcessor, AutoTokenizer, PreTrainedConfig
 
 from broadsheet.conversion.lambert import load_lambert, read_tokenizer
+from broadsheet.conversion.long_layoutlm import SOURCES, load_long_layoutlm
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.word_tokenization import special_tokens
 from broadsheet.training.arguments import ModelArguments, parse_settings
+from broadsheet.training.baseline_starts import STARTS, start_baseline
 from broadsheet.training.baselines import BASELINES, TRAINABLE, position_settings
 from broadsheet.training.tokenizer import train_tokenizer
 
-CONVERTED = {"lambert": ("bert",)}
-"""Further types that a model starts from, not by `from_pretrained` but through `broadsheet.conversion`."""
+CONVERTED = {"lambert": ("bert",), "long_layoutlm": SOURCES, **STARTS}
+"""Further types that a model starts from, not by `from_pretrained` but by converting the checkpoint."""
 
 
 def build(
@@ -52,7 +54,7 @@ def build(
         return _build_new(model, task, labels, training_words, max_length)
     config = load_config(model.model_name_or_path)
     if model.model_type not in (None, config.model_type):
-        return _build_from_parent(model, config, task, labels)
+        return _build_from_parent(model, config, task, labels, max_length)
     if model.config_overrides:
         raise InputError(
             "config_overrides are for a new model or type; a checkpoint brings its own settings, leave them out."
@@ -177,7 +179,7 @@ def _build_new(
 
 
 def _build_from_parent(
-    model: ModelArguments, config: PreTrainedConfig, task: Any, labels: list[str]
+    model: ModelArguments, config: PreTrainedConfig, task: Any, labels: list[str], max_length: int | None
 ) -> tuple[Any, Any]:
     """A model of the type that was asked for from a checkpoint of another type, where it can start from that."""
     path, wanted, found = str(model.model_name_or_path), str(model.model_type), config.model_type
@@ -203,6 +205,11 @@ def _build_from_parent(
     try:
         if wanted == "lambert":
             network: Any = load_lambert(path, model_class, **settings)
+        elif wanted in BASELINES:
+            network = start_baseline(wanted, path, model_class, max_length, **settings)
+        elif wanted == "long_layoutlm" and found in SOURCES:
+            positions = {} if max_length is None else {"positions": max_length}
+            network = load_long_layoutlm(path, model_class, **positions, **settings)
         else:
             network = model_class.from_pretrained(path, ignore_mismatched_sizes=bool(labels), **settings)
     except (OSError, StrictDataclassError, ValueError, TypeError) as error:

@@ -1,0 +1,55 @@
+"""The baselines from a BERT's checkpoint, so that they are compared with the family from one start."""
+
+from typing import Any
+
+from transformers import AutoConfig, LayoutLMConfig, LongformerConfig, PreTrainedModel
+
+from broadsheet.conversion.long_layoutlm import load_long_layoutlm
+from broadsheet.modeling.modeling_long_layoutlm import LongLayoutLMModel
+from broadsheet.tokenization.input_checks import InputError
+
+STARTS = {"layoutlm": ("bert",), "longformer": ("bert",)}
+"""The types that each of these baselines starts from."""
+
+# What the two configurations say of themselves, not of the model.
+DROPPED = ("model_type", "architectures", "torch_dtype", "dtype", "transformers_version", "_name_or_path")
+
+
+def start_baseline(
+    wanted: str, path: str, model_class: Any, max_length: int | None = None, **settings: Any
+) -> PreTrainedModel:
+    """
+    A baseline around a BERT's encoder; its head is new, and so are LayoutLM's 2-D tables.
+
+    Args:
+        wanted: "layoutlm" or "longformer". A Longformer's positions repeat BERT's and its global projections are
+            copies, as its authors made theirs of RoBERTa.
+        path: folder of the BERT, or its name on the Hub.
+        model_class: the baseline's class.
+        max_length: tokens that a Longformer reads; 4,096 when None.
+        settings: of the baseline's configuration.
+
+    Raises:
+        InputError: where the checkpoint cannot be read.
+    """
+    fields = {name: value for name, value in AutoConfig.from_pretrained(path).to_dict().items() if name not in DROPPED}
+    if wanted == "layoutlm":
+        config: Any = LayoutLMConfig(**{**fields, **settings})
+        loaded: PreTrainedModel = model_class.from_pretrained(
+            path, config=config, key_mapping={r"^bert\.": "layoutlm."}, ignore_mismatched_sizes=True
+        )
+        # transformers would write BERT's names back.
+        loaded._weight_conversions = None
+        return loaded
+    positions = max_length or 4096
+    encoder = load_long_layoutlm(path, LongLayoutLMModel, positions)
+    offset = (fields.get("pad_token_id") or 0) + 1
+    config = LongformerConfig(**{**fields, "max_position_embeddings": positions + offset, **settings})
+    model: PreTrainedModel = model_class._from_config(config)
+    weights = encoder.state_dict()  # by Longformer's names, and the 2-D tables, which it has no place for
+    name = "embeddings.position_embeddings.weight"
+    weights[name] = weights[name][[0] * offset + list(range(positions))]
+    missing, _ = model.base_model.load_state_dict(weights, strict=False)
+    if missing:
+        raise InputError(f"{path} lacks {missing[0]}, without which no {wanted} starts; name another BERT.")
+    return model
