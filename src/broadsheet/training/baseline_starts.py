@@ -35,7 +35,7 @@ def start_baseline(
     fields = {name: value for name, value in AutoConfig.from_pretrained(path).to_dict().items() if name not in DROPPED}
     if wanted == "layoutlm":
         config: Any = LayoutLMConfig(**{**fields, **settings})
-        loaded: PreTrainedModel = model_class.from_pretrained(
+        loaded: Any = model_class.from_pretrained(
             path, config=config, key_mapping={r"^bert\.": "layoutlm."}, ignore_mismatched_sizes=True
         )
         # transformers would write BERT's names back.
