@@ -1,5 +1,6 @@
 """The finished runs of a table -> its numbers, its text and its curves."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +78,25 @@ def make_text(table: TableRecipe, scale: str, rows: dict[str, Any]) -> ResultTab
 
 
 def describe_data(rows: dict[str, Any]) -> tuple[Any, list[str]]:
-    """The runs' data, and a sentence where not all had the same."""
+    """The runs' data, and a sentence on how they differ where not all had the same."""
     all_data = [run["data"] for row in rows.values() for run in row["runs"]]
-    same = all(data == all_data[0] for data in all_data)
-    return all_data[0], [] if same else ["Not all runs had the same data: see the record."]
+    first = all_data[0]
+    if all(data == first for data in all_data):
+        return first, []
+    differences = []
+    for name in first:
+        values = {json.dumps(data.get(name)): data.get(name) for data in all_data}
+        # Counts of windows and tokens follow from the settings.
+        if len(values) > 1 and not any(isinstance(value, dict) for value in values.values()):
+            differences.append(f"{name} ({', '.join(str(value) for value in values.values())})")
+    if any(_sizes(data) != _sizes(first) for data in all_data):
+        differences.append("the documents of each split")
+    return first, [f"The runs' data differ in {' and '.join(differences) or 'details'}: see the record."]
+
+
+def _sizes(data: dict[str, Any]) -> Any:
+    splits = data.get("splits") or {}
+    return {split: [sizes.get(name) for name in ("documents", "words")] for split, sizes in splits.items()}
 
 
 def draw_curves(table: TableRecipe, rows: dict[str, Any], path: Path) -> bool:
