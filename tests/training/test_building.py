@@ -67,8 +67,10 @@ def test_one_bert_starts_long_layoutlm_longformer_and_layoutlm(bert):
         wanted = parent.eval()(**inputs).last_hidden_state
         longformer = models["longformer"].base_model.eval()(**inputs).last_hidden_state
         ours = models["long_layoutlm"].base_model.eval()(**inputs, bbox=boxes).last_hidden_state
+        layoutlm = models["layoutlm"].base_model.eval()(**inputs, bbox=boxes + 7).last_hidden_state
     assert torch.allclose(longformer, wanted, atol=1e-5)
     assert torch.allclose(ours, wanted, atol=1e-5)
+    assert torch.allclose(layoutlm, wanted, atol=1e-5)
     assert models["longformer"].config.max_position_embeddings == 34
     assert models["long_layoutlm"].config.max_position_embeddings == 33
 

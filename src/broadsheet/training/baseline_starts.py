@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from transformers import AutoConfig, LayoutLMConfig, LongformerConfig, PreTrainedModel
 
 from broadsheet.conversion.long_layoutlm import load_long_layoutlm
@@ -19,11 +20,11 @@ def start_baseline(
     wanted: str, path: str, model_class: Any, max_length: int | None = None, **settings: Any
 ) -> PreTrainedModel:
     """
-    A baseline around a BERT's encoder; its head is new, and so are LayoutLM's 2-D tables.
+    A baseline around a BERT's encoder, whose outputs it has at first; its head is new.
 
     Args:
-        wanted: "layoutlm" or "longformer". A Longformer's positions repeat BERT's and its global projections are
-            copies, as its authors made theirs of RoBERTa.
+        wanted: "layoutlm" or "longformer". LayoutLM's 2-D tables start at zero. A Longformer's positions repeat BERT's
+            and its global projections are copies, as its authors made theirs of RoBERTa.
         path: folder of the BERT, or its name on the Hub.
         model_class: the baseline's class.
         max_length: tokens that a Longformer reads; 4,096 when None.
@@ -40,6 +41,9 @@ def start_baseline(
         )
         # transformers would write BERT's names back.
         loaded._weight_conversions = None
+        embeddings = loaded.base_model.embeddings
+        for axis in "xyhw":
+            torch.nn.init.zeros_(getattr(embeddings, f"{axis}_position_embeddings").weight)
         return loaded
     positions = max_length or 4096
     encoder = load_long_layoutlm(path, LongLayoutLMModel, positions)
