@@ -150,10 +150,14 @@ class LongLayoutLMPreTrainedModel(WarmStartModelMixin, EncoderHeadMixin, PreTrai
             kwargs: further arguments of `LayoutLMModel.from_pretrained`.
 
         Raises:
-            ValueError: where the sizes differ.
+            ValueError: where the checkpoint has no such tables, or the sizes differ.
         """
-        theirs = LayoutLMModel.from_pretrained(checkpoint, **kwargs).embeddings
-        ours = self.base_model.embeddings
+        loaded, report = LayoutLMModel.from_pretrained(checkpoint, output_loading_info=True, **kwargs)
+        theirs, ours = loaded.embeddings, self.base_model.embeddings
+        # Of a BERT, say: transformers draws at random what a checkpoint lacks.
+        lacking = sorted(name for name in report["missing_keys"] if name.startswith("embeddings."))
+        if lacking:
+            raise ValueError(f"{checkpoint} has no {lacking[0]}; name a LayoutLM, whose 2-D tables are to be taken.")
         for axis in "xyhw":
             source, target = (getattr(tables, f"{axis}_position_embeddings").weight for tables in (theirs, ours))
             if source.shape != target.shape:

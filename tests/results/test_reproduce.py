@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from broadsheet.results.assembling import describe_data
 from broadsheet.results.record import read_record
 from broadsheet.results.reproduce import main
 from broadsheet.results.running import command_of, in_order
@@ -31,7 +33,7 @@ score = float(given.width) + float(given.seed) / 10 + overrides.get("bonus", 0)
 results = {
     "metrics": {"test": {"perplexity": score}},
     "curve": [[step, score + 10 - step] for step in (1, 2)],
-    "data": given.data_dir,
+    "data": {"folders": given.data_dir},
     "budget": {"steps": 2},
 }
 (folder / "results.json").write_text(json.dumps(results))
@@ -86,7 +88,7 @@ def test_table_with_means_intervals_and_the_papers_numbers(recipe: Path) -> None
     assert narrow["columns"]["perplexity"]["values"] == pytest.approx([4.6, 4.7, 4.8])
     assert narrow["columns"]["perplexity"]["interval"] == pytest.approx([4.7 - 0.2484, 4.7 + 0.2484], abs=1e-4)
     assert narrow["curve"] == [pytest.approx([1, 13.7, 13.6, 13.8]), pytest.approx([2, 12.7, 12.6, 12.8])]
-    assert record.data == ["/d/a", "/d/b"]
+    assert record.data == {"folders": ["/d/a", "/d/b"]}
     assert record.notes == ["Small data."]
     assert (Path("out") / record.figures[0]).is_file()
 
@@ -166,7 +168,7 @@ def test_rows_start_from_what_parts_and_other_tables_wrote(recipe: Path) -> None
     assert "--data /d/c --seed 1" in (folders["of_each_seed", 1] / "given").read_text()
     assert str(folders["of_each_seed", 7]) in (folders["of_one_seed", 7] / "given").read_text()
     record = read_record(Path("out/later_table-small.json"))
-    assert record.data == [str(folders["of_each_seed", 1]), str(folders["of_one_seed", 7])]
+    assert record.data == {"folders": [str(folders["of_each_seed", 1]), str(folders["of_one_seed", 7])]}
     # A change of what a run starts from is a change of the run.
     parts["of_each_seed"]["args"]["more"] = 1
     path.write_text(yaml.safe_dump(later, sort_keys=False))
@@ -264,3 +266,22 @@ def test_formnets_of_the_small_scale_are_small(name: str) -> None:
         assert settings["num_hidden_layers"] == settings["num_graph_layers"] == 3
         built += 1
     assert built == (18 if name.startswith("ablation") else 8)
+
+
+def test_the_note_names_what_the_runs_data_differ_in() -> None:
+    def rows(*data: dict[str, Any]) -> dict[str, Any]:
+        return {str(index): {"runs": [{"data": each}]} for index, each in enumerate(data)}
+
+    def made(length: int, documents: int) -> dict[str, Any]:
+        return {
+            "max_length": length,
+            "splits": {"train": {"documents": documents, "words": 9, "windows": 99 // length}},
+        }
+
+    assert describe_data(rows(made(8, 3), made(8, 3)))[1] == []
+    assert describe_data(rows(made(8, 3), made(16, 3)))[1] == [
+        "The runs' data differ in max_length (8, 16): see the record."
+    ]
+    assert describe_data(rows(made(8, 3), made(16, 4)))[1] == [
+        "The runs' data differ in max_length (8, 16) and the documents of each split: see the record."
+    ]

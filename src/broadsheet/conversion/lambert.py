@@ -27,7 +27,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from broadsheet.conversion.reading import read_config
+from broadsheet.conversion.reading import check_output, read_config
 from broadsheet.modeling.configuration_lambert import LambertConfig
 from broadsheet.modeling.modeling_lambert import (
     LambertForMaskedLM,
@@ -95,8 +95,7 @@ def convert_lambert(
             not fit it.
     """
     folder, target = Path(checkpoint), Path(output)
-    if target.resolve() == folder.resolve():
-        raise InputError(f"{target} is the checkpoint itself; name another folder to write to.")
+    check_output(folder, target)
     architectures = read_config(folder).get("architectures") or [""]
     head = next(ours for ending, (_, ours) in HEADS.items() if architectures[0].endswith(ending))
     model = load_lambert(folder, head, **settings).eval()

@@ -28,7 +28,7 @@ from transformers import (
 )
 
 from broadsheet.conversion.lambert import SAME_FIELDS, read_tokenizer
-from broadsheet.conversion.reading import read_config
+from broadsheet.conversion.reading import check_output, read_config
 from broadsheet.modeling.configuration_long_layoutlm import LongLayoutLMConfig
 from broadsheet.modeling.modeling_long_layoutlm import (
     LongLayoutLMForMaskedLM,
@@ -95,8 +95,7 @@ def convert_long_layoutlm(
             not fit it.
     """
     folder, target = Path(checkpoint), Path(output)
-    if target.resolve() == folder.resolve():
-        raise InputError(f"{target} is the checkpoint itself; name another folder to write to.")
+    check_output(folder, target)
     architectures = read_config(folder).get("architectures") or [""]
     model_class = next(ours for ending, ours in ENDINGS.items() if architectures[0].endswith(ending))
     model = load_long_layoutlm(folder, model_class, positions, **settings).eval()
@@ -120,7 +119,7 @@ def load_long_layoutlm(
         model_class: `LongLayoutLMForTokenClassification` or another class of LongLayoutLM's. Its head of two layers
             is new for token classification: the parents' has one.
         positions: how many tokens the model reads.
-        settings: of `LongLayoutLMConfig`; `id2label` and `label2id` replace a head for other labels by a new one.
+        settings: of `LongLayoutLMConfig`; `id2label` replaces a head for other labels by a new one.
 
     Raises:
         InputError: as `convert_long_layoutlm`.
@@ -130,8 +129,10 @@ def load_long_layoutlm(
     except OSError as error:
         raise InputError(f"{folder} has no configuration that can be read: {' '.join(str(error).split())}") from None
     _check(str(folder), fields, positions, settings)
+    if "id2label" in settings:
+        settings = {"label2id": {name: index for index, name in settings["id2label"].items()}, **settings}
     try:
-        return _from_parent(str(folder), fields["model_type"], model_class, positions, settings)
+        return _from_parent(str(folder), fields, model_class, positions, settings)
     except (OSError, ValueError, TypeError, RuntimeError, SafetensorError, StrictDataclassError) as error:
         if isinstance(error, InputError):
             raise
@@ -166,8 +167,9 @@ def _check(folder: str, fields: dict[str, Any], positions: int, settings: dict[s
 
 
 def _from_parent(
-    folder: str, found: str, model_class: Any, positions: int, settings: dict[str, Any]
+    folder: str, fields: dict[str, Any], model_class: Any, positions: int, settings: dict[str, Any]
 ) -> PreTrainedModel:
+    found = fields["model_type"]
     labels = {name: value for name, value in settings.items() if name in ("id2label", "label2id")}
     # With its own labels, transformers refuses a head of another size: ours is new then too.
     other = {"ignore_mismatched_sizes": True} if labels else {}
@@ -190,6 +192,10 @@ def _from_parent(
         own["lm_head_act"] = theirs.hidden_act
     model = model_class(LongLayoutLMConfig(**{**own, **settings}))
     weights = _our_weights(model, source, offset, positions)
+    known = list((fields.get("id2label") or {}).values())
+    if "id2label" in labels and known != list(labels["id2label"].values()):
+        # As many labels of other names would fit.
+        weights = {name: value for name, value in weights.items() if not name.startswith("classifier.out_proj.")}
     missing, unexpected = model.load_state_dict(weights, strict=False)
     new = [name for name in missing if not re.search(LAYOUT_TABLES, name) and not _is_head(model, name)]
     unread = [name for name in unexpected if not re.search(r"position_ids|pooler\.|^cls\.seq_relationship", name)]

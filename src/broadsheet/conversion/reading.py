@@ -12,6 +12,14 @@ from safetensors.torch import load_file
 from broadsheet.tokenization.input_checks import InputError
 
 
+def check_output(folder: Path, target: Path) -> None:
+    """Raises InputError where the folder to write to is the checkpoint itself, or a file."""
+    if target.resolve() == folder.resolve():
+        raise InputError(f"{target} is the checkpoint itself; name another folder to write to.")
+    if target.is_file():
+        raise InputError(f"{target} is a file; name a folder to write to.")
+
+
 def read_config(folder: Path) -> dict[str, Any]:
     """The config.json of a folder. Raises InputError where there is none or it is broken."""
     path = folder / "config.json"
@@ -54,3 +62,24 @@ def read_weights(folder: Path) -> dict[str, torch.Tensor]:
     if not isinstance(weights, dict) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
         raise InputError(f"{pickled} holds no state dict of tensors; name the folder of a released checkpoint.")
     return dict(weights)
+
+
+def check_sizes(folder: str, model_class: Any, report: dict[str, Any]) -> None:
+    """
+    Refuse a model whose encoder transformers began anew where settings and checkpoint differ in size.
+
+    Args:
+        folder: of the checkpoint.
+        model_class: of the model.
+        report: what `from_pretrained` with `output_loading_info=True` and `ignore_mismatched_sizes=True` returned.
+
+    Raises:
+        InputError: naming the first parameter, and both sizes.
+    """
+    prefix = f"{model_class.base_model_prefix}."
+    for name, theirs, ours in sorted(report["mismatched_keys"]):
+        if name.startswith(prefix):
+            raise InputError(
+                f"{folder} has {name} of the size {list(theirs)}, but the settings make it {list(ours)}; leave out the "
+                "setting that changes it."
+            )

@@ -20,7 +20,7 @@ from transformers import (
     RobertaTokenizer,
 )
 
-from broadsheet.conversion.reading import read_config, read_weights
+from broadsheet.conversion.reading import check_output, read_config, read_weights
 from broadsheet.modeling.configuration_bert_with_skim_embeddings import BertWithSkimEmbeddingsConfig
 from broadsheet.modeling.configuration_long_skimformer import LongSkimformerConfig
 from broadsheet.modeling.configuration_skimformer import SkimformerConfig
@@ -93,8 +93,7 @@ def convert_skim_attention(checkpoint: str | Path, output: str | Path) -> PreTra
             its config asks for; the error lists them.
     """
     folder, target = Path(checkpoint), Path(output)
-    if target.resolve() == folder.resolve():
-        raise InputError(f"{target} is the checkpoint itself; name another folder to write to.")
+    check_output(folder, target)
     fields = read_config(folder)
     found = fields.get("model_type")
     if found not in FORMATS:

@@ -44,10 +44,12 @@ def masks_command(
         console: where the table goes.
 
     Raises:
-        InputError: the word is not among those shown, or a number is impossible.
+        InputError: the word is not among those shown, a number is impossible, or the output is no folder.
     """
     if select is not None and word is not None:
         raise InputError("Choose the word by --select or by --word, not by both.")
+    if output.is_file():
+        raise InputError(f"{output} is a file, but there are two pictures to write; name a folder as --output.")
     document = read_document(file)
     masks = pattern_masks(document, neighbors, window, length)
     shown = len(masks[0].scores)
@@ -79,14 +81,16 @@ def masks_table(document: Document, masks: list[PatternMask], word: int) -> Tabl
     for mask in masks:
         attended = np.flatnonzero(mask.scores[word])
         here = attended[pages[attended] == page]
-        distance = np.linalg.norm(centers[here] - centers[word], axis=1).mean() if len(here) else float("nan")
-        share = distance / document.page_sizes[page][0]
+        share = "-"
+        if len(here):
+            distance = np.linalg.norm(centers[here] - centers[word], axis=1).mean()
+            share = f"{distance / document.page_sizes[page][0]:.2f} of the width"
         table.add_row(
             PATTERNS[mask.pattern],
             f"{mask.scores.sum(1).mean():.1f}",
             str(len(attended)),
             str(len(here)),
-            f"{share:.2f} of the width",
+            share,
         )
     return table
 

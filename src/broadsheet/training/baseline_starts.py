@@ -1,11 +1,14 @@
 """The baselines from a BERT's checkpoint, so that they are compared with the family from one start."""
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from transformers import AutoConfig, LayoutLMConfig, LongformerConfig, PreTrainedModel
 
-from broadsheet.conversion.long_layoutlm import load_long_layoutlm
+from broadsheet.conversion.long_layoutlm import LAYOUT_TABLES, load_long_layoutlm
+from broadsheet.conversion.reading import check_sizes
 from broadsheet.modeling.modeling_long_layoutlm import LongLayoutLMModel
 from broadsheet.tokenization.input_checks import InputError
 
@@ -20,7 +23,9 @@ def start_baseline(
     wanted: str, path: str, model_class: Any, max_length: int | None = None, **settings: Any
 ) -> PreTrainedModel:
     """
-    A baseline around a BERT's encoder, whose outputs it has at first; its head is new.
+    A baseline around a BERT's encoder, whose outputs it has at first.
+
+    A Longformer's head is new; a LayoutLM's is BERT's where both have one of the same parameters and sizes.
 
     Args:
         wanted: "layoutlm" or "longformer". LayoutLM's 2-D tables start at zero. A Longformer's positions repeat BERT's
@@ -31,14 +36,20 @@ def start_baseline(
         settings: of the baseline's configuration.
 
     Raises:
-        InputError: where the checkpoint cannot be read.
+        InputError: where the checkpoint cannot be read, lacks weights, or has other sizes than the settings say.
     """
     fields = {name: value for name, value in AutoConfig.from_pretrained(path).to_dict().items() if name not in DROPPED}
     if wanted == "layoutlm":
         config: Any = LayoutLMConfig(**{**fields, **settings})
-        loaded: Any = model_class.from_pretrained(
-            path, config=config, key_mapping={r"^bert\.": "layoutlm."}, ignore_mismatched_sizes=True
+        loaded, report = model_class.from_pretrained(
+            path,
+            config=config,
+            key_mapping={r"^bert\.": "layoutlm."},
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
         )
+        check_sizes(path, model_class, report)
+        _check_complete(path, wanted, {name for name in report["missing_keys"] if name.startswith("layoutlm.")})
         # transformers would write BERT's names back.
         loaded._weight_conversions = None
         embeddings = loaded.base_model.embeddings
@@ -54,6 +65,11 @@ def start_baseline(
     name = "embeddings.position_embeddings.weight"
     weights[name] = weights[name][[0] * offset + list(range(positions))]
     missing, _ = model.base_model.load_state_dict(weights, strict=False)
-    if missing:
-        raise InputError(f"{path} lacks {missing[0]}, without which no {wanted} starts; name another BERT.")
+    _check_complete(path, wanted, missing)
     return model
+
+
+def _check_complete(path: str, wanted: str, missing: Iterable[str]) -> None:
+    lacking = sorted(name for name in missing if not re.search(f"{LAYOUT_TABLES}|pooler", name))
+    if lacking:
+        raise InputError(f"{path} lacks {lacking[0]}, without which no {wanted} starts; name another BERT.")

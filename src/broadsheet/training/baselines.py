@@ -130,6 +130,16 @@ def position_settings(model_type: str, max_length: int, pad_token_id: int) -> di
     return {"max_position_embeddings": max_length + offset}
 
 
+def num_positions(config: Any) -> int | None:
+    """How many tokens a baseline or LongLayoutLM of that config reads; None for the rest of the family."""
+    if config.model_type == "long_layoutlm":
+        return int(config.max_position_embeddings - config.position_offset)
+    if config.model_type not in BASELINES:
+        return None
+    offset = config.pad_token_id + 1 if config.model_type in _POSITIONS_AFTER_PADDING else 0
+    return int(config.max_position_embeddings - offset)
+
+
 def remarks(network: Any) -> list[str]:
     """What a reader of a trained model's numbers should know about it; usually nothing."""
     if network.config.model_type == "big_bird" and network.base_model.attention_type == "original_full":

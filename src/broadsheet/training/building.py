@@ -10,11 +10,12 @@ from transformers import AutoConfig, AutoProcessor, AutoTokenizer, PreTrainedCon
 
 from broadsheet.conversion.lambert import load_lambert, read_tokenizer
 from broadsheet.conversion.long_layoutlm import SOURCES, load_long_layoutlm
+from broadsheet.conversion.reading import check_sizes
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.word_tokenization import special_tokens
 from broadsheet.training.arguments import ModelArguments, parse_settings
 from broadsheet.training.baseline_starts import STARTS, start_baseline
-from broadsheet.training.baselines import BASELINES, TRAINABLE, position_settings
+from broadsheet.training.baselines import BASELINES, TRAINABLE, num_positions, position_settings
 from broadsheet.training.tokenizer import train_tokenizer
 
 CONVERTED = {"lambert": ("bert",), "long_layoutlm": SOURCES, **STARTS}
@@ -70,6 +71,7 @@ def build(
     network = head_class(config.model_type, task).from_pretrained(
         model.model_name_or_path, ignore_mismatched_sizes=replace, **_label_settings(labels)
     )
+    _check_length(model.model_name_or_path, network.config, max_length)
     processor = load_processor(model.model_name_or_path, config.model_type)
     _configure(processor, model, labels, network.config)
     return network, processor
@@ -173,6 +175,7 @@ def _build_new(
         reason = " ".join(str(error.__cause__ or error).split())
         raise InputError(f"The settings of the new model do not fit: {reason}") from None
     network = model_class._from_config(config)
+    _set_limit(tokenizer, config)
     processor = member.processor(tokenizer)
     _configure(processor, model, labels, config)
     return network, processor
@@ -211,15 +214,39 @@ def _build_from_parent(
             positions = {} if max_length is None else {"positions": max_length}
             network = load_long_layoutlm(path, model_class, **positions, **settings)
         else:
-            network = model_class.from_pretrained(path, ignore_mismatched_sizes=bool(labels), **settings)
-    except (OSError, StrictDataclassError, ValueError, TypeError) as error:
+            # Only a head may have another size: that for other labels.
+            network, report = model_class.from_pretrained(
+                path, ignore_mismatched_sizes=True, output_loading_info=True, **settings
+            )
+            check_sizes(path, model_class, report)
+    except (OSError, StrictDataclassError, ValueError, TypeError, RuntimeError) as error:
         if isinstance(error, InputError):
             raise
         reason = " ".join(str(error.__cause__ or error).split())
-        raise InputError(f"No {wanted} can start from {path}: {reason}") from None
-    processor = member.processor(read_tokenizer(path))
+        raise InputError(f"No {wanted} can start from {path}: {reason[:300]}") from None
+    tokenizer = read_tokenizer(path)
+    _check_length(path, network.config, max_length)
+    _set_limit(tokenizer, network.config)
+    processor = member.processor(tokenizer)
     _configure(processor, model, labels, network.config)
     return network, processor
+
+
+def _check_length(path: str, config: Any, max_length: int | None) -> None:
+    """Refuse windows that a baseline's table of positions does not reach; the family's models do so themselves."""
+    reached = num_positions(config)
+    if config.model_type in BASELINES and reached is not None and max_length is not None and max_length > reached:
+        raise InputError(
+            f"A {config.model_type} from {path} reads up to {reached} tokens; set --max_length, now {max_length}, to "
+            "that at most."
+        )
+
+
+def _set_limit(tokenizer: Any, config: Any) -> None:
+    """Let the tokenizer name as many tokens as the model reads: whoever loads the model then cuts such windows."""
+    reached = num_positions(config)
+    if reached is not None:
+        tokenizer.model_max_length = reached
 
 
 def _has_processor(path: str) -> bool:
