@@ -97,7 +97,8 @@ class LongLayoutLMConfig(WarmStartConfigMixin, PreTrainedConfig):
         attention_probs_dropout_prob: dropout of the attention probabilities.
         max_position_embeddings: rows of the 1-D position table.
         position_offset: the row of the first token's position; 2 in Longformer, whose first rows are not used.
-        max_2d_position_embeddings: rows of the 2-D tables; boxes are 0..max_2d_position_embeddings-1.
+        max_2d_position_embeddings: rows of the 2-D tables; boxes are 0..max_2d_position_embeddings-1, those of
+            `LongLayoutLMProcessor` 0..1023.
         layout_init: "zeros", the 2-D tables add nothing at the start; or "normal".
         type_vocab_size: number of token types.
         initializer_range: standard deviation of the initial weights.

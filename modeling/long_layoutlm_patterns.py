@@ -112,6 +112,12 @@ def _random_patterns(
     patterns = []
     for layer in range(config.num_hidden_layers):
         seed = config.random_seed * 1000 + layer
+        if given is not None and given[layer].shape[:2] != (heads, -(-length // size)):
+            raise ValueError(
+                f"The random blocks given for layer {layer} are for {given[layer].shape[0]} heads and "
+                f"{given[layer].shape[1]} blocks, but {length} tokens make {-(-length // size)} blocks for each of "
+                f"{heads} heads; give as many, or call set_random_blocks(None) to draw them."
+            )
         drawn = [
             draw_random_blocks(own, heads, config.num_random_blocks, seed, config.global_blocks)
             if given is None

@@ -200,8 +200,8 @@ class LongLayoutLMModel(LongLayoutLMPreTrainedModel):
         Attend to given random blocks under SW+RAND instead of drawing them, to compare with another model.
 
         Args:
-            random_blocks: for each layer int64 `[heads, blocks, count]`, -1 for none; documents must then have that
-                many blocks. None to draw them again.
+            random_blocks: for each layer int64 `[heads, blocks, count]`, -1 for none; batches must then be padded to
+                that many blocks. None to draw them again.
         """
         self.random_blocks = random_blocks
 

@@ -162,6 +162,18 @@ def test_other_labels_get_a_new_head(tmp_path: Path) -> None:
     assert model.classifier.out_proj.weight.shape == (4, 24)
 
 
+def test_as_many_labels_of_other_names_get_a_new_head_too(tmp_path: Path) -> None:
+    parent = write_parent(tmp_path, LayoutLMForSequenceClassification)
+    kept = load_long_layoutlm(tmp_path, LongLayoutLMForSequenceClassification, **LABELS)
+    assert torch.equal(kept.classifier.out_proj.weight, parent.classifier.weight)
+    new = load_long_layoutlm(
+        tmp_path, LongLayoutLMForSequenceClassification, id2label={0: "letter", 1: "form", 2: "memo"}
+    )
+    assert not torch.equal(new.classifier.out_proj.weight, parent.classifier.weight)
+    assert torch.equal(new.classifier.dense.weight, parent.layoutlm.pooler.dense.weight)
+    assert new.config.label2id == {"letter": 0, "form": 1, "memo": 2}
+
+
 def test_patterns_and_settings(tmp_path: Path) -> None:
     write_parent(tmp_path, LayoutLMModel)
     model = load_long_layoutlm(tmp_path, LongLayoutLMModel, 60, attention_pattern="distance", num_neighbors=4)
@@ -205,6 +217,8 @@ def test_a_damaged_folder_is_named(tmp_path: Path) -> None:
     write_parent(tmp_path, BertModel)
     with pytest.raises(InputError, match="is the checkpoint itself"):
         convert_long_layoutlm(tmp_path, tmp_path)
+    with pytest.raises(InputError, match="is a file; name a folder"):
+        convert_long_layoutlm(tmp_path, tmp_path / "config.json")
     (tmp_path / "model.safetensors").write_bytes(b"cut")
     with pytest.raises(InputError, match="can start from"):
         load_long_layoutlm(tmp_path, LongLayoutLMModel)

@@ -87,6 +87,19 @@ def test_command(pdf: Path, tmp_path: Path) -> None:
     assert main([str(pdf), "--output", str(tmp_path / "again"), "--word", "0", "--length", "4"]) == 0
 
 
+def test_what_attends_to_nothing_has_no_distance(pdf: Path, tmp_path: Path) -> None:
+    """The slot of the only word's neighbour lies before the document."""
+    console = Console(record=True, width=160)
+    masks_command(pdf, tmp_path / "out", word=0, length=1, console=console)
+    row = next(line for line in console.export_text().splitlines() if "DISTANCE+SW" in line)
+    assert row.split()[-2] == "-"
+
+
+def test_an_output_that_is_a_file(pdf: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    assert main([str(pdf), "--output", str(pdf)]) == 2
+    assert "is a file, but there are two pictures" in capsys.readouterr().err.replace("\n", " ")
+
+
 @pytest.mark.parametrize(
     ("flags", "says"),
     [

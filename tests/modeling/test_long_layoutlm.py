@@ -8,7 +8,16 @@ import pytest
 import torch
 from tests.family.spec import assert_close, disturb, gradients, probe_loss
 from tests.tokenizers import tiny_tokenizer
-from transformers import BigBirdConfig, BigBirdModel, LayoutLMConfig, LayoutLMModel, LongformerConfig, LongformerModel
+from transformers import (
+    BertConfig,
+    BertModel,
+    BigBirdConfig,
+    BigBirdModel,
+    LayoutLMConfig,
+    LayoutLMModel,
+    LongformerConfig,
+    LongformerModel,
+)
 
 from broadsheet.modeling.configuration_long_layoutlm import LongLayoutLMConfig
 from broadsheet.modeling.modeling_long_layoutlm import (
@@ -298,6 +307,16 @@ def test_random_blocks_survive_a_reload(tmp_path: Path) -> None:
     assert not torch.allclose(other(**batch).last_hidden_state, expected)
 
 
+def test_random_blocks_for_another_length_are_refused() -> None:
+    model = tiny_model("sliding_window_random", 60)
+    batch = {"input_ids": torch.randint(5, 60, (1, 90)), "bbox": torch.zeros(1, 90, 4, dtype=torch.long)}
+    model.set_random_blocks([torch.zeros(2, 5, 1, dtype=torch.long)] * 2)
+    with pytest.raises(
+        ValueError, match=r"heads and 5 blocks, but 90 tokens make \d+ blocks.*set_random_blocks\(None\)"
+    ):
+        model(**batch)
+
+
 def test_layout_tables_of_layoutlm(tmp_path: Path) -> None:
     theirs = LayoutLMModel(LayoutLMConfig(vocab_size=60, **{k: v for k, v in TINY.items() if "prob" not in k}))
     theirs.save_pretrained(tmp_path)
@@ -309,6 +328,10 @@ def test_layout_tables_of_layoutlm(tmp_path: Path) -> None:
         assert torch.equal(own.weight, source.weight.double())
     with pytest.raises(ValueError, match="name a LayoutLM of the same hidden_size"):
         tiny_model("sliding_window", 60, hidden_size=32).load_layout_tables(tmp_path)
+    bert = BertModel(BertConfig(vocab_size=60, **{k: v for k, v in TINY.items() if "prob" not in k}))
+    bert.save_pretrained(tmp_path / "bert")
+    with pytest.raises(ValueError, match=r"has no embeddings\.h_position_embeddings.*name a LayoutLM"):
+        model.load_layout_tables(tmp_path / "bert")
 
 
 def test_classes_are_read_globally_and_questions_too() -> None:

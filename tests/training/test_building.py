@@ -4,11 +4,19 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tests.conversion.test_lambert import TINY as BERT
 from tests.conversion.test_lambert import write_bert
 from tests.tokenizers import tiny_tokenizer
-from transformers import AutoModelForTokenClassification, RobertaConfig, RobertaForMaskedLM
+from transformers import (
+    AutoModelForTokenClassification,
+    LongformerConfig,
+    LongformerModel,
+    RobertaConfig,
+    RobertaForMaskedLM,
+)
 
+from broadsheet.tokenization.input_checks import InputError
 from broadsheet.training.arguments import ModelArguments
 from broadsheet.training.building import build
 from broadsheet.training.finetune import main
@@ -56,7 +64,8 @@ def test_one_bert_starts_long_layoutlm_longformer_and_layoutlm(bert):
     for wanted, overrides in (("long_layoutlm", "attention_window=40"), ("longformer", "attention_window=40"),
                               ("layoutlm", "max_2d_position_embeddings=64")):  # fmt: skip
         arguments = ModelArguments(model_name_or_path=str(bert), model_type=wanted, config_overrides=overrides)
-        models[wanted], processor = build(arguments, TokenClassification(), NAMES, [], None, max_length=33)
+        length = 20 if wanted == "layoutlm" else 33
+        models[wanted], processor = build(arguments, TokenClassification(), NAMES, [], None, max_length=length)
         assert processor.id2label == dict(enumerate(NAMES))
         assert list(models[wanted].config.id2label.values()) == NAMES
         for name, value in parent.encoder.named_parameters():
@@ -82,6 +91,53 @@ def test_a_baseline_started_from_bert_is_saved_by_its_own_names(bert, tmp_path):
     assert not report["missing_keys"]
     for name, value in model.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], value)
+
+
+@pytest.mark.parametrize("wanted", ["long_layoutlm", "longformer", "layoutlm"])
+def test_the_tokenizer_names_as_many_tokens_as_the_model_reads(bert, wanted):
+    """Whoever loads the model cuts windows of that length, not of the parent's."""
+    arguments = ModelArguments(model_name_or_path=str(bert), model_type=wanted)
+    length = {"layoutlm": 20}.get(wanted, 33)
+    _, processor = build(arguments, TokenClassification(), NAMES, [], None, max_length=length)
+    assert processor.tokenizer.model_max_length == length
+
+
+def test_a_new_long_layoutlm_names_its_length_too():
+    arguments = ModelArguments(model_type="long_layoutlm", config_overrides="hidden_size=24,num_hidden_layers=1")
+    _, processor = build(arguments, TokenClassification(), NAMES, [["some", "words"]], None, max_length=700)
+    assert processor.tokenizer.model_max_length == 700
+
+
+@pytest.mark.parametrize("wanted", ["bert", "layoutlm"])
+def test_windows_beyond_a_baselines_positions_are_refused(bert, wanted):
+    arguments = ModelArguments(model_name_or_path=str(bert), model_type=wanted)
+    with pytest.raises(InputError, match=r"reads up to 20 tokens; set --max_length, now 40"):
+        build(arguments, TokenClassification(), NAMES, [], None, max_length=40)
+
+
+@pytest.mark.parametrize("wanted", ["long_layoutlm", "longformer", "layoutlm"])
+def test_settings_that_change_the_encoders_size_are_refused(bert, wanted):
+    with pytest.raises(InputError, match=r"intermediate\.dense"):
+        built(bert, model_type=wanted, config_overrides="intermediate_size=64")
+
+
+@pytest.mark.parametrize("setting", ["intermediate_size=64", "max_position_embeddings=100"])
+def test_a_longformers_encoder_keeps_its_size(tmp_path, setting):
+    tokenizer = tiny_tokenizer("bpe")
+    sizes = {**BERT, "vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id, "attention_window": [4, 4]}
+    LongformerModel(LongformerConfig(**sizes)).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="but the settings make it"):
+        built(tmp_path, model_type="long_layoutlm", config_overrides=setting)
+
+
+def test_a_bert_without_all_weights_starts_no_baseline(bert):
+    weights = load_file(bert / "model.safetensors")
+    name = next(name for name in weights if "layer.0.attention.self.query.weight" in name)
+    save_file({other: value for other, value in weights.items() if other != name}, bert / "model.safetensors")
+    for wanted in ("layoutlm", "longformer", "long_layoutlm"):
+        with pytest.raises(InputError, match=r"lacks? .*layer\.0\.attention\.self\.query\.weight"):
+            built(bert, model_type=wanted)
 
 
 def test_a_baseline_without_a_processor(bert):

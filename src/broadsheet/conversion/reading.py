@@ -80,6 +80,6 @@ def check_sizes(folder: str, model_class: Any, report: dict[str, Any]) -> None:
     for name, theirs, ours in sorted(report["mismatched_keys"]):
         if name.startswith(prefix):
             raise InputError(
-                f"{folder} has {name} of the size {list(theirs)}, but the settings make it {list(ours)}; leave out the "
-                "setting that changes it."
+                f"{folder} has {name} of the size {list(theirs)}, but the settings make it {list(ours)}; leave out "
+                "the setting that changes it."
             )
