@@ -8,7 +8,6 @@ from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 from transformers.generation import GenerationMixin
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_outputs import (
-    BaseModelOutput,
     BaseModelOutputWithPastAndCrossAttentions,
     Seq2SeqLMOutput,
     Seq2SeqModelOutput,
@@ -129,8 +128,12 @@ def check_target(target: torch.Tensor, name: str, vocab_size: int, *sources: Any
     """
     if target.dim() != 2:
         raise ValueError(f"{name} has the shape {list(target.shape)}; pass a batch, [batch, target length].")
+    if target.is_floating_point():
+        raise ValueError(f"{name} has the dtype {target.dtype}; pass the ids of tokens, as int64.")
     if is_traced():
         return
+    if not target.shape[1]:
+        raise ValueError(f"{name} has no tokens; pass at least one for each document.")
     given = [source if isinstance(source, torch.Tensor) else source[0] for source in sources if source is not None]
     for source in given:
         if source.dim() > 1 and len(source) != len(target):
@@ -217,8 +220,7 @@ class PyramidionModel(PyramidionPreTrainedModel):
             check_target(decoder_input_ids, "decoder_input_ids", rows, input_ids, inputs_embeds, encoder_outputs)
         if encoder_outputs is None:
             encoder_outputs = self.encoder(input_ids, attention_mask, bbox, inputs_embeds, **kwargs)
-        elif not isinstance(encoder_outputs, BaseModelOutput):
-            encoder_outputs = PyramidionEncoderOutput(*encoder_outputs)
+        encoder_outputs = PyramidionEncoderOutput.of(encoder_outputs)
         source = encoder_outputs.last_hidden_state
         if decoder_input_ids is None and decoder_inputs_embeds is None:
             start = self.config.decoder_start_token_id
@@ -294,7 +296,13 @@ class PyramidionForConditionalGeneration(PyramidionPreTrainedModel, GenerationMi
         if labels is not None:
             use_cache = False
             check_target(labels, "labels", self.config.vocab_size, input_ids, inputs_embeds, encoder_outputs)
-            if decoder_input_ids is None and decoder_inputs_embeds is None:
+            read = decoder_input_ids if decoder_inputs_embeds is None else decoder_inputs_embeds
+            if read is not None and read.shape[:2] != labels.shape:
+                raise ValueError(
+                    f"The decoder reads {list(read.shape[:2])} tokens but labels has the shape {list(labels.shape)}; "
+                    "pass one label for each token, or the labels alone."
+                )
+            if read is None:
                 decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         outputs = self.pyramidion(
             input_ids=input_ids,

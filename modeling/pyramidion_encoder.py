@@ -37,6 +37,16 @@ class PyramidionEncoderOutput(BaseModelOutput):
 
     attention_mask: torch.Tensor | None = None
 
+    @classmethod
+    def of(cls, outputs: Any) -> Any:
+        """The encoder's output, given as such or as its tuple, which leaves out what is None."""
+        if isinstance(outputs, BaseModelOutput):
+            return outputs
+        states, *others = outputs
+        recorded = {each[0].dim(): each for each in others if isinstance(each, tuple)}
+        mask = next((each for each in others if isinstance(each, torch.Tensor)), None)
+        return cls(states, hidden_states=recorded.get(3), attentions=recorded.get(4), attention_mask=mask)
+
 
 class PyramidionPreTrainedModel(WarmStartModelMixin, EncoderHeadMixin, PreTrainedModel):
     """What all Pyramidions share: config, initialisation, what can be recorded."""

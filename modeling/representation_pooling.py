@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from .topk_operators import OPERATORS, even_scores
+from .topk_operators import OPERATORS, even_scores, window_lengths
 
 # What the authors' code adds to a sigmoid score.
 SMALLEST_SCORE = 1e-5
@@ -17,7 +17,7 @@ class Pooled(NamedTuple):
     What is left of the tokens.
 
     Attributes:
-        hidden_states: `[batch, k, hidden]`.
+        hidden_states: `[batch, k, hidden]`, or as they were where there are no more than k.
         mask: bool `[batch, k]`, False for padding; None where all are real.
         scores: `[batch, k]`.
     """
@@ -159,7 +159,7 @@ class RepresentationPooling(nn.Module):
         if self.score_activation == "sigmoid" and not isinstance(self.scorer, UNSCALED):
             scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).sigmoid() + SMALLEST_SCORE
         if hidden_states.shape[1] <= k:
-            return Pooled(hidden_states, mask, scores)
+            return Pooled(hidden_states, None if mask is None else mask.bool(), scores)
         pooled, kept = operator.function(hidden_states, scores, k, mask=mask, **self.options)
         if mask is None:
             length = torch.full((1, 1), hidden_states.shape[1], device=hidden_states.device)
@@ -168,7 +168,7 @@ class RepresentationPooling(nn.Module):
         real = torch.arange(k, device=hidden_states.device) < operator.lengths(length, k)
         if mask is None:
             # Windows of a length that is no multiple of theirs are fewer than k.
-            full = operator.function is not OPERATORS["mean"].function or bool(real.all())
+            full = operator.lengths is not window_lengths or bool(real.all())
             return Pooled(pooled, None if full else real.expand(pooled.shape[:2]), kept)
         return Pooled(pooled, real, kept)
 

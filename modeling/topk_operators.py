@@ -267,5 +267,6 @@ __all__ = [
     "lapsum_probabilities",
     "lapsum_topk",
     "random_topk",
+    "window_lengths",
     "window_pooling",
 ]

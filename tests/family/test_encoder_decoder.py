@@ -154,6 +154,16 @@ def test_tuple_instead_of_a_dictionary(case: Case) -> None:
     assert torch.equal(plain[0], named.to_tuple()[0])
 
 
+@heads(GENERATION, MODEL)
+def test_the_encoders_tuple(case: Case) -> None:
+    """What the encoder returns as a tuple is read as its output is, the mask of padding and all."""
+    model, batch, target = case.model(), case.batch(labels=False), torch.full((4, 3), 5)
+    expected = model(**batch, decoder_input_ids=target)[0]
+    for recorded in (False, True):
+        encoded = model.get_encoder()(**batch, return_dict=False, output_hidden_states=recorded)
+        assert_close(model(encoder_outputs=encoded, decoder_input_ids=target)[0], expected)
+
+
 @heads()
 def test_embeddings_instead_of_ids(case: Case) -> None:
     model, batch = case.model(), case.batch()
@@ -346,7 +356,11 @@ def test_bad_summaries(case: Case) -> None:
         refuses(model, {**batch, name: faulty}, rf"{name} holds 60 at token \d in row 1, outside 0..59")
     refuses(model, {**batch, name: batch[name][:3]}, rf"There are 4 documents but 3 rows of {name}")
     refuses(model, {**batch, name: batch[name][0]}, rf"{name} has the shape \[7\]; pass a batch")
+    refuses(model, {**batch, name: batch[name].float()}, f"{name} has the dtype torch.float32; pass the ids")
+    refuses(model, {**batch, name: batch[name][:, :0]}, f"{name} has no tokens; pass at least one")
     if case.head == GENERATION:
+        read = {"decoder_input_ids": torch.full((4, 3), 5)}
+        refuses(model, {**batch, **read}, r"reads \[4, 3\] tokens but labels has the shape \[4, 7\]; pass one label")
         refuses(model, {**batch, name: batch[name].masked_fill(batch[name] == -100, -1)}, "labels holds -1")
 
 
@@ -359,6 +373,18 @@ def test_layout_needs_boxes() -> None:
     refuses(model, {**batch, "bbox": faulty}, "token 2 in row 1 .*swapped corners.*PyramidionProcessor")
     other = model(**{**batch, "bbox": torch.zeros_like(batch["bbox"])}).logits
     assert not torch.allclose(other, model(**batch).logits)
+
+
+@pytest.mark.parametrize("length", [5, 6, 24])
+@variants()
+def test_whole_blocks_alone_as_in_a_batch(case: Case, length: int) -> None:
+    """Documents that fill their blocks need no mask until they are pooled, to fewer tokens than there is room for."""
+    model = case.model()
+    alone, longer = case.documents((length,)), case.documents((29,), seed=1)
+    target = torch.full((2, 3), 5)
+    expected = model(**case.collate(alone, labels=False), decoder_input_ids=target[:1]).logits
+    batch = case.collate(alone + longer, labels=False)
+    assert_close(model(**batch, decoder_input_ids=target).logits[:1], expected)
 
 
 def test_longer_documents_than_the_config_names() -> None:

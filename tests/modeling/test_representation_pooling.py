@@ -145,8 +145,10 @@ def test_pooling_module():
     assert pooling(hidden, 8, mask).mask.sum(1).tolist() == [8, 3]
     short = pooling(hidden[:, :5], 8)
     assert torch.equal(short.hidden_states, hidden[:, :5])
-    windows = RepresentationPooling(None, "mean")(hidden[:, :18], 8)
-    assert windows.mask.sum(1).tolist() == [5, 5]
+    assert pooling(hidden[:, :5], 8, mask[:, :5].long()).mask.dtype == torch.bool
+    for operator in ("mean", "max"):
+        windows = RepresentationPooling(None, operator)(hidden[:, :18], 8)
+        assert windows.mask.sum(1).tolist() == [5, 5]
     with pytest.raises(ValueError, match="no operator 'soft'"):
         RepresentationPooling(LinearScorer(4), "soft")
     with pytest.raises(ValueError, match="'hard' reads scores; pass a scorer"):
