@@ -101,6 +101,12 @@ def test_time_limit(corpus, tmp_path):
     assert TimeLimit(5).spent == 0
 
 
+def test_label_smoothing(corpus, tmp_path):
+    output = tmp_path / "out"
+    main(flags(corpus, output, "--label_smoothing_factor", "0.1", "--predict_with_generate", "True"))
+    assert json.loads((output / "results.json").read_text())["budget"]["training_loss"] > 0
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
@@ -109,6 +115,9 @@ def test_time_limit(corpus, tmp_path):
         (["--config_overrides", json.dumps({**TINY, "use_layout": True})], "the train documents of text_summaries"),
         (["--model_name_or_path", "nowhere"], "config_overrides are for a new model"),
         (["--evaluate_every", "0"], "evaluate_every=0"),
+        (["--num_beams", "0"], "num_beams=0 is too small; set it to 1 or more"),
+        (["--min_length", "12"], "min_length=12 is above max_length=9; change one of them"),
+        (["--num_beams", "1", "--length_penalty", "2"], "length_penalty=2.0 is for beams; set num_beams to 2"),
         (["--tokenizer_name", "no/such/folder/here"], "There is no tokenizer in no/such/folder/here"),
     ],
 )

@@ -10,7 +10,7 @@ import dataclasses
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from broadsheet.modeling.configuration_pyramidion import PyramidionConfig
 from broadsheet.modeling.modeling_pyramidion import PyramidionForConditionalGeneration
 from broadsheet.tokenization.collation import LayoutDataCollator
 from broadsheet.tokenization.input_checks import InputError
+from broadsheet.tokenization.layout_batch import LayoutBatch
 from broadsheet.tokenization.processing_pyramidion import PyramidionProcessor
 from broadsheet.training.arguments import parse, parse_settings
 from broadsheet.training.fingerprints import encoding_fingerprint
@@ -98,6 +99,7 @@ def summarize(
     """
     started = time.time()
     start_logging()
+    _check_writing(run)
     output_dir = str(training.output_dir)
     checkpoint = prepare_output_dir(output_dir, run.overwrite, training.resume_from_checkpoint)
     set_seed(training.seed)
@@ -150,7 +152,7 @@ def summarize(
         train_dataset=encoded["train"],
         eval_dataset=encoded.get("validation"),
         processing_class=processor,
-        data_collator=LayoutDataCollator(processor),  # type: ignore[arg-type]
+        data_collator=SummaryCollator(processor, network if training.label_smoothing_factor else None),  # type: ignore[arg-type]
         compute_metrics=measure_validation if training.predict_with_generate and "validation" in encoded else None,
         callbacks=callbacks,
     )
@@ -312,6 +314,20 @@ def _texts(documents: Dataset) -> Iterator[str]:
         yield row["summary"]
 
 
+def _check_writing(run: SummaryRunArguments) -> None:
+    for name, least in (
+        ("num_beams", 1), ("min_length", 0), ("max_length", 1), ("no_repeat_ngram_size", 0), ("bootstrap_samples", 0),
+    ):  # fmt: skip
+        if getattr(run, name) < least:
+            raise InputError(f"{name}={getattr(run, name)} is too small; set it to {least} or more.")
+    if run.min_length > run.max_length:
+        raise InputError(f"min_length={run.min_length} is above max_length={run.max_length}; change one of them.")
+    if run.num_beams == 1 and run.length_penalty != 1:
+        raise InputError(
+            f"length_penalty={run.length_penalty} is for beams; set num_beams to 2 or more, or leave it out."
+        )
+
+
 def _adapt(training: SummaryTrainingArguments, run: SummaryRunArguments, validates: bool) -> None:
     if run.evaluate_every < 1:
         raise InputError(f"evaluate_every={run.evaluate_every} is no number of epochs; set it to 1 or more.")
@@ -326,6 +342,27 @@ def _adapt(training: SummaryTrainingArguments, run: SummaryRunArguments, validat
         training.greater_is_better = training.predict_with_generate
     if run.early_stopping_patience is not None:
         training.restore_callback_states_from_checkpoint = True
+
+
+class SummaryCollator(LayoutDataCollator):
+    """
+    Adds what the decoder reads, for a loss that is computed outside of the model, as label smoothing is.
+
+    Args:
+        processor: the processor that made the features.
+        model: shifts the labels; None leaves that to its forward pass.
+    """
+
+    def __init__(self, processor: Any, model: PyramidionForConditionalGeneration | None = None):
+        super().__init__(processor)
+        self.model = model
+
+    def __call__(self, features: Sequence[Mapping[str, Any]]) -> LayoutBatch:
+        """`decoder_input_ids` int64 `[batch, target length]` beside what `LayoutDataCollator` makes."""
+        batch = super().__call__(features)
+        if self.model is not None:
+            batch["decoder_input_ids"] = self.model.prepare_decoder_input_ids_from_labels(batch["labels"])
+        return batch
 
 
 class EveryFewEpochs(TrainerCallback):
