@@ -152,7 +152,8 @@ class LongLayoutLMPreTrainedModel(WarmStartModelMixin, EncoderHeadMixin, PreTrai
         Raises:
             ValueError: where the checkpoint has no such tables, or the sizes differ.
         """
-        loaded, report = LayoutLMModel.from_pretrained(checkpoint, output_loading_info=True, **kwargs)
+        found: Any = LayoutLMModel.from_pretrained(checkpoint, output_loading_info=True, **kwargs)
+        loaded, report = found
         theirs, ours = loaded.embeddings, self.base_model.embeddings
         # Of a BERT, say: transformers draws at random what a checkpoint lacks.
         lacking = sorted(name for name in report["missing_keys"] if name.startswith("embeddings."))
