@@ -11,17 +11,24 @@ from broadsheet.tokenization.input_checks import InputError
 
 def json_records(file: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line numbers, from 1, and the objects of a file of JSON lines; empty lines are left out."""
-    with open(file, encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise InputError(f"Line {number} of {file} is not valid JSON ({error}); correct the line.") from None
-            if not isinstance(record, dict):
-                raise InputError(f"Line {number} of {file} is no JSON object; write one document a line.")
-            yield number, record
+    # A file saved on Windows may begin with a byte order mark.
+    with open(file, encoding="utf-8-sig") as lines:
+        try:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    yield number, _record(line, f"Line {number} of {file}")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{file} is no text in UTF-8 ({error}); save it in that encoding.") from None
+
+
+def _record(line: str, where: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where} is not valid JSON ({error}); correct the line.") from None
+    if not isinstance(record, dict):
+        raise InputError(f"{where} is no JSON object; write one document a line.")
+    return record
 
 
 def split_files(data_dir: str) -> dict[str, list[str]]:

@@ -93,6 +93,11 @@ def load_dataset(
     for name_of_split, info in builder.info.splits.items():
         if info.num_examples == 0:
             skipped = read_reports(builder.cache_dir, name_of_split)
+            if not skipped:
+                raise InputError(
+                    f"Split {name_of_split!r} of {builder.config.data_dir} has no documents; remove its files, or "
+                    "fill them."
+                )
             raise InputError(
                 f"No document of {builder.config.data_dir} could be used; {len(skipped)} were skipped, the first "
                 f"because: {skipped[0]['reason']}"

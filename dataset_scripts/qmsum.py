@@ -68,7 +68,7 @@ class QmSum(SummaryBuilder):
         with open(file, encoding="utf-8") as stream:
             try:
                 meeting = json.load(stream)
-            except json.JSONDecodeError as error:
+            except (json.JSONDecodeError, UnicodeDecodeError) as error:
                 raise InputError(f"{file} is not valid JSON ({error}); get it from its authors again.") from None
         yield from self._rows(meeting, stem, file, file)
 

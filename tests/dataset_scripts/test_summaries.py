@@ -94,6 +94,26 @@ def test_meetings_as_lines(tmp_path):
     assert rows["id"][:] == ["train-1-general-0", "train-2-general-0"]
 
 
+def test_broken_files(tmp_path):
+    """Neither another encoding nor an empty file ends in a traceback; a byte order mark is no fault."""
+
+    def load(content, name="text_summaries", file="train.jsonl"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_bytes(content)
+        return load_dataset(name, data_dir=tmp_path, split="train", cache_dir=str(tmp_path / "cache"))
+
+    line = json.dumps({"text": "caf\u00e9", "summary": "few"}, ensure_ascii=False)
+    assert load(line.encode("utf-8-sig"))[0]["words"] == ["caf\u00e9"]
+    with pytest.raises(InputError, match=r"train.jsonl is no text in UTF-8 .*save it in that encoding"):
+        load(line.encode("latin-1"))
+    with pytest.raises(InputError, match=r"Split 'train' of .* has no documents; remove its files, or fill them"):
+        load(b"")
+    (tmp_path / "train.jsonl").unlink()
+    meeting = json.dumps(MEETING).replace("Hello", "H\u00e9llo").encode("latin-1")
+    with pytest.raises(InputError, match=r"M0.json is not valid JSON \('utf-8' codec"):
+        load(meeting, "qmsum", "train/M0.json")
+
+
 def test_text_and_words(tmp_path):
     layout = {"words": ["two", "words"], "boxes": [[0, 0, 5, 5], [6, 0, 9, 5]], "page_sizes": [[10, 10]]}
     write_lines(tmp_path / "train.jsonl", {"text": "one two  three", "summary": "few"}, {**layout, "summary": "two"})
