@@ -29,6 +29,25 @@ def find_ocr(image: str, folders: Sequence[str] = ()) -> str | None:
     return None
 
 
+def page_name(path: str) -> str:
+    """A path without the suffixes of images and OCR: the same for a page's image and each OCR of it."""
+    while path.lower().endswith(OCR_SUFFIXES + IMAGE_SUFFIXES):
+        path = os.path.splitext(path)[0]
+    return path
+
+
+def first_formats(paths: Iterable[str]) -> list[str]:
+    """One OCR file for each page, in their order: where there are several, the one whose format `find_ocr` prefers."""
+    chosen: dict[str, str] = {}
+    for path in paths:
+        chosen[page_name(path)] = min(chosen.get(page_name(path), path), path, key=_format)
+    return list(chosen.values())
+
+
+def _format(path: str) -> int:
+    return next(number for number, suffix in enumerate(OCR_SUFFIXES) if path.lower().endswith(suffix))
+
+
 def natural_order(paths: Iterable[str]) -> list[str]:
     """Paths in the order of the numbers in them: page 2 before page 10."""
     return sorted(paths, key=lambda path: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", path)])

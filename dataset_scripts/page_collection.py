@@ -8,7 +8,15 @@ from typing import Any
 import datasets
 
 from broadsheet.dataset_scripts.builder import DocumentBuilder, DocumentConfig
-from broadsheet.dataset_scripts.ocr_pages import IMAGE_SUFFIXES, OCR_SUFFIXES, find_ocr, natural_order, read_pages
+from broadsheet.dataset_scripts.ocr_pages import (
+    IMAGE_SUFFIXES,
+    OCR_SUFFIXES,
+    find_ocr,
+    first_formats,
+    natural_order,
+    page_name,
+    read_pages,
+)
 from broadsheet.dataset_scripts.schema import document_features
 from broadsheet.tokenization.input_checks import InputError
 
@@ -38,7 +46,8 @@ class PageCollectionConfig(DocumentConfig):
 class PageCollection(DocumentBuilder):
     """
     A row for each folder with OCR files (hOCR, ALTO, Tesseract's TSV; one or several pages each) or images directly in
-    it, at any depth: its files in the order of the numbers in their names are the pages. One split, "train".
+    it, at any depth: its files in the order of the numbers in their names are the pages; of a page that was read in
+    several formats, one counts. One split, "train".
 
     A file that lies in `data_dir` itself is a document of its own.
     """
@@ -57,10 +66,7 @@ class PageCollection(DocumentBuilder):
         documents: dict[str, list[str]] = {}
         for path in natural_order(path for path in found if path.lower().endswith(suffixes) and os.path.isfile(path)):
             folder = os.path.dirname(path)
-            stem = path
-            while stem.lower().endswith(suffixes):
-                stem = os.path.splitext(stem)[0]
-            documents.setdefault(stem if folder == data_dir else folder, []).append(path)
+            documents.setdefault(page_name(path) if folder == data_dir else folder, []).append(path)
         for files in documents.values():
             self._pages[files[0]] = files
         return {"train": list(self._pages)}
@@ -72,7 +78,7 @@ class PageCollection(DocumentBuilder):
     def read_file(self, file: str) -> dict[str, Any] | None:
         """One document; None where it is skipped."""
         files = self._pages[file]
-        pages = [path for path in files if path.lower().endswith(OCR_SUFFIXES)]
+        pages = first_formats(path for path in files if path.lower().endswith(OCR_SUFFIXES))
         if self.config.ocr == "missing":
             images = [path for path in files if path.lower().endswith(IMAGE_SUFFIXES) and find_ocr(path) is None]
             pages = natural_order(pages + images)

@@ -106,6 +106,20 @@ def test_page_collection(tmp_path: Path, load: Any) -> None:
     assert len(set(row["segment_ids"])) == 3
 
 
+def test_pages_read_in_several_formats_count_once(tmp_path: Path, load: Any) -> None:
+    """`tesseract page.tif page hocr tsv` writes both."""
+    folder = tmp_path / "pages"
+    for number in (1, 2):
+        tsv(folder / "a" / f"{number}.tsv", "table")
+        hocr(folder / "a" / f"{number}.tif.hocr", f"page{number}")
+        (folder / "a" / f"{number}.tif").write_bytes(b"II*\0")
+    tsv(folder / "a" / "3.tsv", "third")
+    for ocr in ("files", "missing"):
+        row = load("page_collection", data_dir=folder, ocr=ocr, split="train")[0]
+        assert row["words"] == ["page1", "page2", "third"]
+        assert row["page_ids"] == [0, 1, 2]
+
+
 def test_images_without_ocr(tmp_path: Path, load: Any) -> None:
     folder = tmp_path / "pages"
     tsv(folder / "a" / "1.tsv", "read")
