@@ -63,7 +63,7 @@ class ModelArguments:
     model_type: str | None = _field(
         None,
         "Type of the model to build, for example skimformer; with a checkpoint of another type, start from that: a "
-        "lambert from a roberta or bert.",
+        "lambert from a roberta or bert, a long_layoutlm from a longformer, big_bird, layoutlm, bert or roberta.",
     )
     config_overrides: str | None = _field(
         None,
