@@ -17,6 +17,7 @@ from transformers.utils.generic import can_return_tuple, merge_with_config_defau
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_pyramidion import PyramidionConfig
+from .growing_cache import give_room
 from .heads import classifier_dropout, linear_classifier
 from .matrix_products import Linear
 from .pyramidion_encoder import PyramidionEncoder, PyramidionEncoderOutput, PyramidionPreTrainedModel
@@ -332,6 +333,13 @@ class PyramidionForConditionalGeneration(PyramidionPreTrainedModel, GenerationMi
             encoder_hidden_states=outputs.encoder_hidden_states,
             encoder_attentions=outputs.encoder_attentions,
         )
+
+    def _prepare_cache_for_generation(self, generation_config: Any, model_kwargs: Any, *args: Any) -> Any:
+        given = model_kwargs.get("past_key_values")
+        super()._prepare_cache_for_generation(generation_config, model_kwargs, *args)  # type: ignore[misc]
+        made = model_kwargs.get("past_key_values")
+        if made is not None and given is None:
+            give_room(made.self_attention_cache)
 
     def _reorder_cache(self, past_key_values: Any, beam_idx: torch.Tensor) -> Any:
         # All beams of a document read the same source: when one takes over another only what they wrote is copied.
