@@ -165,7 +165,13 @@ class PyramidionConfig(WarmStartConfigMixin, PreTrainedConfig):
 
     def validate_architecture(self) -> None:
         """Refuse combinations that no model can be built from."""
-        check_least(self, num_attention_heads=1)
+        check_least(self, vocab_size=1, hidden_size=1, intermediate_size=1, num_attention_heads=1)
+        check_least(self, num_hidden_layers=1, decoder_layers=1, max_source_length=1, max_2d_position_embeddings=1)
+        if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:
+            raise ValueError(
+                f"pad_token_id={self.pad_token_id} is outside 0..{self.vocab_size - 1}; set vocab_size to the "
+                "tokenizer's number of tokens, len(tokenizer)."
+            )
         if self.hidden_size % (2 * self.num_attention_heads):
             raise ValueError(
                 f"hidden_size={self.hidden_size} is no multiple of 2 * num_attention_heads="
@@ -181,7 +187,7 @@ class PyramidionConfig(WarmStartConfigMixin, PreTrainedConfig):
             raise ValueError('scorer="attention" goes with operator="hard": its scores have no gradient and no range.')
         if self.is_encoder_decoder is not True:
             raise ValueError("is_encoder_decoder=False is no Pyramidion; leave it out.")
-        if self.peak_base <= 1:
+        if not self.peak_base > 1:
             raise ValueError(
                 f"peak_base={self.peak_base} lets higher scores weigh no more than lower ones; set it above 1."
             )

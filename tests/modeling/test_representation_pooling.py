@@ -194,6 +194,11 @@ def test_presets():
         ({"num_attention_heads": -8}, "num_attention_heads=-8 is too small"),
         ({"block_size": 0}, "block_size=0"),
         ({"peak_base": 0}, "peak_base=0 lets higher scores weigh no more"),
+        ({"peak_base": float("nan")}, "peak_base=nan lets higher scores weigh no more"),
+        ({"decoder_layers": 0}, "decoder_layers=0 is too small; set it to 1 or more"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers=0 is too small"),
+        ({"max_source_length": 0}, "max_source_length=0 is too small"),
+        ({"pad_token_id": 32000}, "pad_token_id=32000 is outside 0..31999; set vocab_size"),
         ({"hidden_dropout_prob": 1.5}, "no dropout rate"),
     ],
 )
