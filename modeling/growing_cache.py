@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
@@ -13,9 +14,10 @@ FIRST_ROOM = 64
 
 class GrowingLayer(DynamicLayer):
     """
-    `DynamicLayer`, which copies everything to append a token, with rooms that the tokens are written into; full ones
-    are moved to others of twice the size. Equal bit for bit. Where gradients are wanted, in graphs, and for beams,
-    whose tokens are all copied when they are reordered, it is `DynamicLayer` itself.
+    `DynamicLayer`, which copies everything to append a token and to reorder beams, with rooms that the tokens are
+    written into; full ones are moved to others of twice the size. When beams change places, only the tokens are copied
+    that were written since their histories parted. Equal bit for bit. Where gradients are wanted, in graphs, and for
+    beams on a GPU, which would have to wait for their numbers, it is `DynamicLayer` itself.
     """
 
     def __init__(self, **kwargs: Any):
@@ -23,18 +25,22 @@ class GrowingLayer(DynamicLayer):
         self._rooms: tuple[torch.Tensor, ...] = ()
         # What stands in the rooms. Who crops the cache puts other tensors into its place.
         self._written: torch.Tensor | None = None
-        self._holds_beams = False
+        # int64 [batch, batch]: how many tokens from the first on two rows have in common at least; None: unknown.
+        self._common: np.ndarray | None = None
+        self._copies_beams = False
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Append `[batch, heads, new, size]`, and return all: `[batch, heads, length, size]`."""
-        if self._holds_beams or is_traced() or torch.is_grad_enabled():
+        if self._copies_beams or is_traced() or torch.is_grad_enabled():
             return super().update(key_states, value_states, *args, **kwargs)
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start = self.get_seq_length()
         end = start + key_states.shape[-2]
+        if self.keys is not self._written:
+            self._common = None
         if not self._fits(end):
             self._rooms = tuple(
                 _move(kept, new, start, max(FIRST_ROOM, 2 * end))
@@ -47,9 +53,22 @@ class GrowingLayer(DynamicLayer):
         return self.keys, self.values
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:  # type: ignore[override]
-        """Put the tokens of the beams `beam_idx` int64 `[batch]` into the rows."""
-        self._holds_beams = True
-        super().reorder_cache(beam_idx)  # type: ignore[arg-type]
+        """Put the tokens of the rows `beam_idx` int64 `[batch]` into the rows, in place where they stand in rooms."""
+        length = self.get_seq_length()
+        self._copies_beams = beam_idx.device.type != "cpu"
+        if self._copies_beams or is_traced() or torch.is_grad_enabled() or not self._fits(length):
+            super().reorder_cache(beam_idx)  # type: ignore[arg-type]
+            return
+        sources = beam_idx.numpy()
+        moved = np.flatnonzero(sources != np.arange(len(sources)))
+        common = np.zeros((len(sources),) * 2, dtype=np.int64) if self._common is None else self._common
+        if len(moved):
+            start = int(common[moved, sources[moved]].min())
+            rows, others = torch.from_numpy(moved), beam_idx[moved]
+            for room in self._rooms:
+                new = room[:, :, start:length]
+                new.index_copy_(0, rows, new.index_select(0, others))
+        self._common = np.where(sources[:, None] == sources, length, common[np.ix_(sources, sources)])
 
     def _fits(self, end: int) -> bool:
         if self._written is None or self.keys is not self._written:

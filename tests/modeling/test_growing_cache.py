@@ -2,6 +2,7 @@
 
 import copy
 
+import pytest
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer, StaticLayer
 
@@ -60,6 +61,42 @@ def test_a_token_copies_no_other():
     assert layer.keys.data_ptr() == place
     layer.update(*states(1, 99))
     assert layer.keys.data_ptr() != place
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("seed", range(6))
+def test_beams_are_reordered_as_in_transformers(seed):
+    """Two documents of three beams that part and meet, further tokens, rooms that grow, a cropped cache."""
+    generator = torch.Generator().manual_seed(seed)
+    layers = GrowingLayer(), DynamicLayer()
+    for each in layers:
+        each.update(*states(1, 0, batch=6))
+    for step in range(1, 3 * FIRST_ROOM):
+        if step % 50 == 0:
+            for each in layers:
+                each.crop(-7)
+        if torch.rand((), generator=generator) < 0.8:
+            beams = torch.cat(
+                [torch.randint(3, (3,), generator=generator), torch.randint(3, 6, (3,), generator=generator)]
+            )
+            for each in layers:
+                each.reorder_cache(beams)
+            assert torch.equal(layers[0].keys, layers[1].keys)
+            assert torch.equal(layers[0].values, layers[1].values)
+        both(1, step, *layers)
+
+
+@torch.no_grad()
+def test_only_what_was_written_since_beams_parted_is_copied():
+    layer = GrowingLayer()
+    for step in range(10):
+        layer.update(*states(1, step))
+    layer.reorder_cache(torch.tensor([0, 0]))
+    layer.update(*states(1, 10))
+    layer.keys[:, :, :10] = 0  # they have these in common: not read again
+    layer.reorder_cache(torch.tensor([1, 0]))
+    assert torch.equal(layer.keys[:, :, :10], torch.zeros(2, 3, 10, 4))
+    assert torch.equal(layer.keys[:, :, 10:], states(1, 10)[0].flip(0))
 
 
 @torch.no_grad()
