@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from huggingface_hub.dataclasses import strict
 from transformers.configuration_utils import PreTrainedConfig
 
-from .config_checks import check_least
+from .config_checks import check_activations, check_least
 from .warm_start import WarmStartConfigMixin
 
 
@@ -67,6 +67,7 @@ class BertWithSkimEmbeddingsConfig(WarmStartConfigMixin, PreTrainedConfig):
 
     def validate_architecture(self) -> None:
         """Refuse combinations that no model can be built from."""
+        check_activations(self, "hidden_act")
         check_least(self, num_attention_heads=1)
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(

@@ -5,7 +5,7 @@ from typing import Any
 from huggingface_hub.dataclasses import strict
 from transformers.configuration_utils import PreTrainedConfig
 
-from .config_checks import check_least
+from .config_checks import check_activations, check_least
 from .warm_start import WarmStartConfigMixin
 
 # Hidden size and heads of the paper's family (section 4.2).
@@ -90,6 +90,7 @@ class FormNetConfig(WarmStartConfigMixin, PreTrainedConfig):
 
     def validate_architecture(self) -> None:
         """Refuse combinations that no model can be built from."""
+        check_activations(self, "hidden_act")
         check_least(
             self,
             num_attention_heads=1,

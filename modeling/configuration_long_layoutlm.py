@@ -6,7 +6,7 @@ from typing import Any, Literal
 from huggingface_hub.dataclasses import strict
 from transformers.configuration_utils import PreTrainedConfig
 
-from .config_checks import check_least
+from .config_checks import check_activations, check_least
 from .warm_start import WarmStartConfigMixin
 
 logger = logging.getLogger(__name__)
@@ -169,6 +169,7 @@ class LongLayoutLMConfig(WarmStartConfigMixin, PreTrainedConfig):
 
     def validate_architecture(self) -> None:
         """Refuse combinations that no model can be built from."""
+        check_activations(self, "hidden_act", "lm_head_act", "classifier_act")
         check_least(self, num_attention_heads=1, num_neighbors=1, random_block_size=1, num_random_blocks=0)
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(

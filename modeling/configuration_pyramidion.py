@@ -5,7 +5,7 @@ from typing import Any, Literal
 from huggingface_hub.dataclasses import strict
 from transformers.configuration_utils import PreTrainedConfig
 
-from .config_checks import check_least
+from .config_checks import check_activations, check_least
 from .warm_start import WarmStartConfigMixin
 
 
@@ -165,6 +165,7 @@ class PyramidionConfig(WarmStartConfigMixin, PreTrainedConfig):
 
     def validate_architecture(self) -> None:
         """Refuse combinations that no model can be built from."""
+        check_activations(self, "hidden_act")
         check_least(self, vocab_size=1, hidden_size=1, intermediate_size=1, num_attention_heads=1)
         check_least(self, num_hidden_layers=1, decoder_layers=1, max_source_length=1, max_2d_position_embeddings=1)
         if self.pad_token_id is not None and not 0 <= self.pad_token_id < self.vocab_size:

@@ -1,7 +1,10 @@
 """What a model must refuse, with a sentence, before any computation."""
 
+import dataclasses
+
 import pytest
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from tests.family.members import MEMBERS, heads, variants
 from tests.family.spec import TOKENS, BadInput, Case
 
@@ -144,3 +147,12 @@ def test_ids_without_a_batch(case: Case) -> None:
     batch = {name: value[0] for name, value in case.batch(model.config).items()}
     with pytest.raises(ValueError, match=r"input_ids has the shape \[13\]; pass a batch"):
         model(**batch)
+
+
+@variants()
+def test_an_unknown_activation(case: Case) -> None:
+    fields = {field.name for field in dataclasses.fields(case.config())}
+    if "hidden_act" not in fields:
+        pytest.skip("takes its backbone's")
+    with pytest.raises((ValueError, StrictDataclassError), match=r"hidden_act='gellu' is no activation; set it to"):
+        case.config(hidden_act="gellu")
