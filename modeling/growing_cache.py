@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
@@ -26,7 +25,7 @@ class GrowingLayer(DynamicLayer):
         # What stands in the rooms. Who crops the cache puts other tensors into its place.
         self._written: torch.Tensor | None = None
         # int64 [batch, batch]: how many tokens from the first on two rows have in common at least; None: unknown.
-        self._common: np.ndarray | None = None
+        self._common: torch.Tensor | None = None
         self._copies_beams = False
 
     def update(
@@ -59,16 +58,15 @@ class GrowingLayer(DynamicLayer):
         if self._copies_beams or is_traced() or torch.is_grad_enabled() or not self._fits(length):
             super().reorder_cache(beam_idx)  # type: ignore[arg-type]
             return
-        sources = beam_idx.numpy()
-        moved = np.flatnonzero(sources != np.arange(len(sources)))
-        common = np.zeros((len(sources),) * 2, dtype=np.int64) if self._common is None else self._common
+        moved = (beam_idx != torch.arange(len(beam_idx))).nonzero().flatten()
+        sources = beam_idx[moved]
+        common = beam_idx.new_zeros((len(beam_idx),) * 2) if self._common is None else self._common
         if len(moved):
-            start = int(common[moved, sources[moved]].min())
-            rows, others = torch.from_numpy(moved), beam_idx[moved]
+            start = int(common[moved, sources].min())
             for room in self._rooms:
                 new = room[:, :, start:length]
-                new.index_copy_(0, rows, new.index_select(0, others))
-        self._common = np.where(sources[:, None] == sources, length, common[np.ix_(sources, sources)])
+                new.index_copy_(0, moved, new.index_select(0, sources))
+        self._common = torch.where(beam_idx.unsqueeze(1) == beam_idx, length, common[beam_idx][:, beam_idx])
 
     def _fits(self, end: int) -> bool:
         if self._written is None or self.keys is not self._written:
