@@ -22,12 +22,11 @@ from transformers import (
     BertForSequenceClassification,
     BertForTokenClassification,
     BertModel,
-    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
-from broadsheet.conversion.reading import check_output, read_config
+from broadsheet.conversion.reading import check_output, find_config, read_config
 from broadsheet.modeling.configuration_lambert import LambertConfig
 from broadsheet.modeling.modeling_lambert import (
     LambertForMaskedLM,
@@ -122,10 +121,7 @@ def load_lambert(folder: str | Path, model_class: Any, **settings: Any) -> PreTr
     Raises:
         InputError: as `convert_lambert`.
     """
-    try:
-        fields, _ = PreTrainedConfig.get_config_dict(str(folder))
-    except OSError as error:
-        raise InputError(f"{folder} has no configuration that can be read: {' '.join(str(error).split())}") from None
+    fields = find_config(folder)
     found = fields.get("model_type")
     if found not in SOURCES:
         raise InputError(

@@ -23,12 +23,11 @@ from transformers import (
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
     LayoutLMForQuestionAnswering,
-    PreTrainedConfig,
     PreTrainedModel,
 )
 
 from broadsheet.conversion.lambert import SAME_FIELDS, read_tokenizer
-from broadsheet.conversion.reading import check_output, read_config
+from broadsheet.conversion.reading import check_output, find_config, read_config
 from broadsheet.modeling.configuration_long_layoutlm import LongLayoutLMConfig
 from broadsheet.modeling.modeling_long_layoutlm import (
     LongLayoutLMForMaskedLM,
@@ -124,10 +123,7 @@ def load_long_layoutlm(
     Raises:
         InputError: as `convert_long_layoutlm`.
     """
-    try:
-        fields, _ = PreTrainedConfig.get_config_dict(str(folder))
-    except OSError as error:
-        raise InputError(f"{folder} has no configuration that can be read: {' '.join(str(error).split())}") from None
+    fields = find_config(folder)
     _check(str(folder), fields, positions, settings)
     if "id2label" in settings:
         settings = {"label2id": {name: index for index, name in settings["id2label"].items()}, **settings}

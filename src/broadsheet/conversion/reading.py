@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from transformers import PreTrainedConfig
 
 from broadsheet.tokenization.input_checks import InputError
 
@@ -32,6 +33,15 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise InputError(f"{path} holds no JSON object; download it again.")
     return config
+
+
+def find_config(checkpoint: str | Path) -> dict[str, Any]:
+    """The config.json of a folder or of a repository of the Hub. Raises InputError where none can be read."""
+    try:
+        return PreTrainedConfig.get_config_dict(str(checkpoint))[0]
+    except OSError as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{checkpoint} has no configuration that can be read: {reason}") from None
 
 
 def read_weights(folder: Path) -> dict[str, torch.Tensor]:
