@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, LayoutLMConfig, LongformerConfig, PreTrainedModel
 
-from broadsheet.conversion.long_layoutlm import LAYOUT_TABLES, load_long_layoutlm
+from broadsheet.conversion.long_layoutlm import LAYOUT_TABLES, POSITIONS, load_long_layoutlm
 from broadsheet.conversion.reading import check_sizes
 from broadsheet.modeling.modeling_long_layoutlm import LongLayoutLMModel
 from broadsheet.tokenization.input_checks import InputError
@@ -56,7 +56,7 @@ def start_baseline(
         for axis in "xyhw":
             torch.nn.init.zeros_(getattr(embeddings, f"{axis}_position_embeddings").weight)
         return loaded
-    positions = max_length or 4096
+    positions = max_length or POSITIONS
     encoder = load_long_layoutlm(path, LongLayoutLMModel, positions)
     offset = (fields.get("pad_token_id") or 0) + 1
     config = LongformerConfig(**{**fields, "max_position_embeddings": positions + offset, **settings})

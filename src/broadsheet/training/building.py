@@ -9,7 +9,7 @@ from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoProcessor, AutoTokenizer, PreTrainedConfig
 
 from broadsheet.conversion.lambert import load_lambert, read_tokenizer
-from broadsheet.conversion.long_layoutlm import SOURCES, load_long_layoutlm
+from broadsheet.conversion.long_layoutlm import POSITIONS, SOURCES, load_long_layoutlm
 from broadsheet.conversion.reading import check_sizes
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.word_tokenization import special_tokens
@@ -211,8 +211,7 @@ def _build_from_parent(
         elif wanted in BASELINES:
             network = start_baseline(wanted, path, model_class, max_length, **settings)
         elif wanted == "long_layoutlm" and found in SOURCES:
-            positions = {} if max_length is None else {"positions": max_length}
-            network = load_long_layoutlm(path, model_class, **positions, **settings)
+            network = load_long_layoutlm(path, model_class, max_length or POSITIONS, **settings)
         else:
             # Only a head may have another size: that for other labels.
             network, report = model_class.from_pretrained(
