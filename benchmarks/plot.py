@@ -1,5 +1,7 @@
 """Pictures of measured entries."""
 
+import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +12,19 @@ from benchmarks.entry import Benchmark
 
 COLORS = ("#4c9f4c", "#3b6fb6", "#e08a2e", "#8a5fb0", "#b04a4a")
 GIB = 1 << 30
+# Letters of a title above one panel.
+WIDTH = 60
 
 
 def draw(benchmark: Benchmark, measured: dict[str, dict[str, Any]], path: Path) -> None:
     """Time, and memory where it was measured: against the length where there are several, else one bar each."""
-    panels = [("seconds per step", "time")] + ([("peak of the process, GiB", "memory")] if benchmark.memory else [])
+    panels = [("seconds" if benchmark.step == "generation" else "seconds per step", "time")]
+    if benchmark.memory:
+        panels.append(("peak of the process, GiB", "memory"))
     figure = Figure(figsize=(5.2 * len(panels), 3.6), layout="constrained")
-    figure.suptitle(f"{benchmark.title}, dropout {benchmark.dropout:g}, batch {benchmark.batch_size}", fontsize=10)
+    dropout = f", dropout {benchmark.dropout:g}" if benchmark.step == "training" else ""
+    title = f"{benchmark.title}{dropout}, batch {benchmark.batch_size}"
+    figure.suptitle(textwrap.fill(title, WIDTH * len(panels)), fontsize=10)
     for axes, (label, quantity) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         axes.set_ylabel(label)
         axes.spines[["top", "right"]].set_visible(False)
@@ -57,5 +65,10 @@ def _bars(axes: Axes, benchmark: Benchmark, measured: dict[str, dict[str, Any]],
             axes.plot([place - 0.32, place + 0.32], [products] * 2, color="black", linewidth=1.2)
     if quantity == "time" and benchmark.products:
         axes.set_xlabel("black line: the matrix products alone")
-    names = [name.replace("+", "\n+ ") for name in benchmark.contestants]  # in one line they would overlap
+    names = [_in_lines(name) for name in benchmark.contestants]
     axes.set_xticks(range(len(names)), names, fontsize=8)
+
+
+def _in_lines(name: str) -> str:
+    """In one line long names would overlap: broken before a variant, and at a hyphen."""
+    return "\n+ ".join(textwrap.fill(part, 16) for part in re.split(r"\+(?=[a-z])", name))
