@@ -1,5 +1,6 @@
 """Self-attention within blocks of neighbours that do not overlap (Pyramidion, section 3.1)."""
 
+from itertools import product
 from typing import Any, NamedTuple
 
 import torch
@@ -7,7 +8,7 @@ from torch import nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .encoder_layer import eager_attention, merge_heads, split_heads
-from .matrix_products import Linear
+from .matrix_products import Linear, multiply, runs_in_onednn
 from .seeded_dropout import draw_seed
 from .sparse_attention import BlockTable, sparse_attention
 from .tracing import is_traced
@@ -44,6 +45,42 @@ def make_blocks(hidden_states: torch.Tensor, mask: torch.Tensor | None, size: in
     )
     # A softmax needs something to be over.
     return Blocks(size, keys | ~keys.any(-1, keepdim=True), table)
+
+
+# Tokens of a block from which on, and up to which, `attend_in_cache` is faster than SDPA on the CPU.
+LEAST_CACHED, MOST_CACHED = 512, 2048
+
+
+def attend_in_cache(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, size: int, scaling: float
+) -> torch.Tensor:
+    """
+    Softmax attention within blocks without autograd, one block of one head at a time, in oneDNN's kernels.
+
+    Args:
+        query: `[batch, heads, length, head_size]`; key and value likewise.
+        mask: that of `Blocks`.
+        size: tokens of a block.
+        scaling: factor of the scores.
+
+    Returns:
+        `[batch, length, hidden]`.
+    """
+    batch, heads, length, head_size = query.shape
+    output = query.new_empty(batch, length, heads, head_size)
+    keys = None if mask is None else mask.view(batch, -1, size)
+    for document, start in product(range(batch), range(0, length, size)):
+        here = slice(start, start + size)
+        missing = None if keys is None else ~keys[document, start // size]
+        if missing is not None and not missing.any():
+            missing = None
+        for head in range(heads):
+            q, k, v = (each[document, head, here].contiguous() for each in (query, key, value))
+            scores = multiply(q * scaling, k.t())
+            if missing is not None:
+                scores.masked_fill_(missing, torch.finfo(scores.dtype).min)
+            output[document, here, head] = multiply(scores.softmax(-1), v)
+    return output.flatten(2)
 
 
 def block_length(length: int, block_size: int | None) -> tuple[int, int]:
@@ -90,6 +127,11 @@ class BlockwiseSelfAttention(nn.Module):
             # With dropout SDPA keeps all probabilities.
             seed = draw_seed()
             return merge_heads(sparse_attention(query, key, value, blocks.table, scaling, dropout, seed)), None
+
+        fits = LEAST_CACHED <= blocks.size <= MOST_CACHED
+        fits = fits and runs_in_onednn(blocks.size**2 * self.head_size, query, key)
+        if fits and backend == "sdpa" and not dropout and received is None and not torch.is_grad_enabled():
+            return attend_in_cache(query, key, value, blocks.mask, blocks.size, scaling), None
 
         def cut(tensor: torch.Tensor) -> torch.Tensor:
             """`[batch, heads, length, head_size]` -> `[batch * blocks, heads, size, head_size]`."""

@@ -19,7 +19,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 from .configuration_pyramidion import PyramidionConfig
 from .growing_cache import give_room
 from .heads import classifier_dropout, linear_classifier
-from .matrix_products import Linear
+from .matrix_products import Linear, packed_weights
 from .pyramidion_encoder import PyramidionEncoder, PyramidionEncoderOutput, PyramidionPreTrainedModel
 from .pyramidion_layers import PyramidionDecoderAttention, PyramidionDecoderLayer, PyramidionEmbeddings
 from .tracing import is_traced
@@ -151,6 +151,22 @@ def check_target(target: torch.Tensor, name: str, vocab_size: int, *sources: Any
         )
 
 
+def check_target_mask(mask: torch.Tensor | None, target: torch.Tensor | None, caches: Any) -> None:
+    """
+    Refuse a `decoder_attention_mask` `[batch, all length]` of another shape than the tokens: `target`
+    `[batch, length, ...]` and those in the caches. The masks that transformers makes for static caches pass.
+    """
+    if mask is None or target is None or mask.dim() != 2 or is_traced():
+        return
+    start = 0 if caches is None else caches.get_seq_length()
+    expected = [len(target), start + target.shape[1]]
+    if isinstance(start, int) and list(mask.shape) != expected:
+        raise ValueError(
+            f"decoder_attention_mask has the shape {list(mask.shape)} but the decoder's tokens need {expected}; pad "
+            "it like decoder_input_ids, those in the cache included."
+        )
+
+
 class PyramidionModel(PyramidionPreTrainedModel):
     """
     Encoder and decoder.
@@ -219,6 +235,8 @@ class PyramidionModel(PyramidionPreTrainedModel):
         if decoder_input_ids is not None:
             rows = self.decoder.embeddings.word_embeddings.num_embeddings
             check_target(decoder_input_ids, "decoder_input_ids", rows, input_ids, inputs_embeds, encoder_outputs)
+        read = decoder_input_ids if decoder_inputs_embeds is None else decoder_inputs_embeds
+        check_target_mask(decoder_attention_mask, read, past_key_values)
         if encoder_outputs is None:
             encoder_outputs = self.encoder(input_ids, attention_mask, bbox, inputs_embeds, **kwargs)
         encoder_outputs = PyramidionEncoderOutput.of(encoder_outputs)
@@ -333,6 +351,11 @@ class PyramidionForConditionalGeneration(PyramidionPreTrainedModel, GenerationMi
             encoder_hidden_states=outputs.encoder_hidden_states,
             encoder_attentions=outputs.encoder_attentions,
         )
+
+    def generate(self, *args: Any, **kwargs: Any) -> Any:
+        """As transformers', with weights packed for few rows."""
+        with packed_weights(self):
+            return super().generate(*args, **kwargs)  # type: ignore[misc]
 
     def _prepare_cache_for_generation(self, generation_config: Any, model_kwargs: Any, *args: Any) -> Any:
         given = model_kwargs.get("past_key_values")

@@ -362,6 +362,10 @@ def test_bad_summaries(case: Case) -> None:
         read = {"decoder_input_ids": torch.full((4, 3), 5)}
         refuses(model, {**batch, **read}, r"reads \[4, 3\] tokens but labels has the shape \[4, 7\]; pass one label")
         refuses(model, {**batch, name: batch[name].masked_fill(batch[name] == -100, -1)}, "labels holds -1")
+    for shape in ((4, 8), (3, 7)):
+        mask = {"decoder_attention_mask": torch.ones(shape)}
+        sentence = rf"decoder_attention_mask has the shape \[{shape[0]}, {shape[1]}\] .* need \[4, 7\]; pad it"
+        refuses(model, {**batch, **mask}, sentence)
 
 
 def test_layout_needs_boxes() -> None:

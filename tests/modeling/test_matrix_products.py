@@ -5,8 +5,10 @@ import torch
 from torch import nn
 
 from broadsheet.modeling import matrix_products
+from broadsheet.modeling.configuration_pyramidion import PyramidionConfig
 from broadsheet.modeling.configuration_skimformer import SkimformerConfig
-from broadsheet.modeling.matrix_products import Linear, multiply
+from broadsheet.modeling.matrix_products import Linear, multiply, packed_weights
+from broadsheet.modeling.modeling_pyramidion import PyramidionForConditionalGeneration
 from broadsheet.modeling.modeling_skimformer import SkimformerForTokenClassification
 
 pytestmark = [
@@ -63,6 +65,85 @@ def test_linear_of_strided_and_of_no_rows(calls: list) -> None:
     torch.testing.assert_close(layer(every_second), nn.functional.linear(every_second, layer.weight, layer.bias))
     assert len(calls) == 2
     assert layer(torch.randn(0, 6)).shape == (0, 4)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rows", [1, 2, 7, 64])
+def test_packed_weights(rows: int, bias: bool, calls: list) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(Linear(48, 33, bias=bias), nn.ReLU())
+    layer, inputs = model[0], torch.randn(33, rows, 48).transpose(0, 1)[:, 0]
+    many = torch.randn(matrix_products.FEW_ROWS + 1, 48)
+    expected = nn.functional.linear(inputs, layer.weight, layer.bias)
+    with torch.no_grad(), packed_weights(model):
+        for _ in range(matrix_products.PRODUCTS_TO_PAY):
+            torch.testing.assert_close(layer(inputs), expected)
+            layer(many)
+        assert layer._packed is not None
+        assert layer._packed._packed is None, "a few products are not worth a copy"
+        for _ in range(3):
+            torch.testing.assert_close(layer(inputs), expected)
+        assert layer._packed._packed is not None
+        assert layer.state_dict().keys() == ({"weight", "bias"} if bias else {"weight"})
+        counted = len(calls)
+        layer(inputs)
+        assert len(calls) == counted, "few rows are multiplied with the copy"
+        layer(many)
+        with torch.enable_grad():
+            assert layer(inputs).requires_grad
+        assert len(calls) == counted + 2, "many rows and gradients are not"
+    assert layer._packed is None
+
+
+def test_packed_weights_go_with_an_error() -> None:
+    layer = Linear(4, 3)
+
+    def interrupted() -> None:
+        with packed_weights(layer):
+            assert layer._packed is not None
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert layer._packed is None
+
+
+@pytest.mark.usefixtures("calls")
+def test_generation_with_packed_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    config = PyramidionConfig.pyramidion(
+        vocab_size=60,
+        hidden_size=16,
+        intermediate_size=32,
+        num_attention_heads=2,
+        max_source_length=32,
+        encoder_lengths=[32, 16, 8],
+        block_size=16,
+    )
+    model = PyramidionForConditionalGeneration(config).eval()
+    layers = [layer for layer in model.modules() if isinstance(layer, Linear)]
+    document = torch.arange(50).view(2, 25)
+    linear, packed = matrix_products._linear, []
+
+    def watched(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        packed.append(weight.is_mkldnn)
+        return linear(rows, weight, bias)
+
+    monkeypatch.setattr(matrix_products, "_linear", watched)
+
+    def write() -> list[torch.Tensor]:
+        settings = {"min_new_tokens": 30, "max_new_tokens": 30, "do_sample": False}
+        texts = [model.generate(document, num_beams=beams, **settings) for beams in (1, 3)]
+        assert not any(layer._packed for layer in layers)
+        return texts
+
+    found = write()
+    assert any(packed)
+    packed.clear()
+    monkeypatch.setattr(matrix_products, "PRODUCTS_TO_PAY", 10**6)
+    expected = write()
+    assert not any(packed)
+    assert all(torch.equal(*pair) for pair in zip(found, expected, strict=True))
 
 
 def test_gradient_of_the_gradient(calls: list) -> None:
