@@ -121,6 +121,11 @@ class RvlCdip(DocumentBuilder):
                         )
                     missing += 1
                     continue
+                if file in self._pages:
+                    raise InputError(
+                        f"Line {number} of {table} names {path}, but {file} is that of an earlier line; name each "
+                        "page once, in one of the label files."
+                    )
                 self._pages[file] = (image, f"{split}-{number:06d}", int(label))
                 files.append(file)
         if missing:

@@ -89,6 +89,12 @@ def test_rvl_cdip_label_files(rvl: Path, load: Any, line: str) -> None:
         load("rvl_cdip", data_dir=rvl)
 
 
+def test_rvl_cdip_names_a_page_once(rvl: Path, load: Any) -> None:
+    (rvl / "labels" / "val.txt").write_text("imagesa/a/three.tif 11\nimagesa/a/one.tif 3\n")
+    with pytest.raises(InputError, match=r"Line 2 of .*val\.txt names imagesa/a/one\.tif, .* name each page once"):
+        load("rvl_cdip", data_dir=rvl)
+
+
 def test_page_collection(tmp_path: Path, load: Any) -> None:
     folder = tmp_path / "pages"
     tsv(folder / "a" / "page-10.tsv", "last")

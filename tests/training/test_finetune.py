@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from tests.training.conftest import TINY
-from transformers import AutoModelForTokenClassification, AutoProcessor
+from transformers import AutoConfig, AutoModelForTokenClassification, AutoProcessor
 
 import broadsheet.training.finetune as module
 from broadsheet.dataset_scripts import load_dataset
@@ -181,6 +181,18 @@ def test_from_a_checkpoint_and_with_a_new_head(trained, arguments, tmp_path, cap
         main(arguments(output_dir=tmp_path / "x", **start))
     main(arguments(output_dir=tmp_path / "y", new_head=True, **start))
     assert weights(tmp_path / "y")["classifier.weight"].shape[0] == 7
+    # As many labels as the data, of other names: the old head would fit, and is not kept.
+    known = AutoConfig.from_pretrained(trained).id2label
+    renamed = AutoModelForTokenClassification.from_pretrained(
+        trained, id2label={number: f"other {name}" for number, name in known.items()}
+    )
+    start["model_name_or_path"] = tmp_path / "renamed"
+    renamed.save_pretrained(tmp_path / "renamed")
+    AutoProcessor.from_pretrained(trained).save_pretrained(tmp_path / "renamed")
+    main(arguments(output_dir=tmp_path / "z", new_head=True, learning_rate=0.0, **start))
+    before, after = weights(tmp_path / "renamed"), weights(tmp_path / "z")
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed == {"classifier.weight", "classifier.bias"}
 
 
 def test_output_folder(arguments, tmp_path):

@@ -71,10 +71,19 @@ def build(
     network = head_class(config.model_type, task).from_pretrained(
         model.model_name_or_path, ignore_mismatched_sizes=replace, **_label_settings(labels)
     )
+    if replace:
+        _renew_head(network)
     _check_length(model.model_name_or_path, network.config, max_length)
     processor = load_processor(model.model_name_or_path, config.model_type)
     _configure(processor, model, labels, network.config)
     return network, processor
+
+
+def _renew_head(network: Any) -> None:
+    """Replace what stands around the base model by that of a new model: a head for other labels may fit in shape."""
+    for name, module in type(network)(network.config).named_children():
+        if name != network.base_model_prefix:
+            setattr(network, name, module)
 
 
 def load(path: str, task: Any) -> tuple[Any, Any]:
