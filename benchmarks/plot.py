@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.entry import Benchmark
 
-COLORS = ("#4c9f4c", "#3b6fb6", "#e08a2e", "#8a5fb0", "#b04a4a")
+COLORS = ("#4c9f4c", "#3b6fb6", "#e08a2e", "#8a5fb0", "#b04a4a", "#4aa3a8")
 GIB = 1 << 30
 # Letters of a title above one panel.
 WIDTH = 60
@@ -23,7 +23,7 @@ def draw(benchmark: Benchmark, measured: dict[str, dict[str, Any]], path: Path) 
         panels.append(("peak of the process, GiB", "memory"))
     figure = Figure(figsize=(5.2 * len(panels), 3.6), layout="constrained")
     dropout = f", dropout {benchmark.dropout:g}" if benchmark.step == "training" else ""
-    title = f"{benchmark.title}{dropout}, batch {benchmark.batch_size}"
+    title = f"{benchmark.title}{dropout}, batch\N{NO-BREAK SPACE}{benchmark.batch_size}"
     figure.suptitle(textwrap.fill(title, WIDTH * len(panels)), fontsize=10)
     for axes, (label, quantity) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
         axes.set_ylabel(label)
@@ -41,7 +41,7 @@ def _value(result: dict[str, Any], quantity: str) -> tuple[float, float, float]:
 
 
 def _lines(axes: Axes, benchmark: Benchmark, measured: dict[str, dict[str, Any]], quantity: str) -> None:
-    for name, color in zip(benchmark.contestants, COLORS, strict=False):
+    for name, color in zip(benchmark.contestants, COLORS[: len(benchmark.contestants)], strict=True):
         values = [_value(measured[str(length)][name], quantity) for length in benchmark.lengths]
         middle, low, high = zip(*values, strict=True)
         axes.plot(benchmark.lengths, middle, "o-", color=color, label=name)
@@ -57,7 +57,9 @@ def _lines(axes: Axes, benchmark: Benchmark, measured: dict[str, dict[str, Any]]
 
 def _bars(axes: Axes, benchmark: Benchmark, measured: dict[str, dict[str, Any]], quantity: str) -> None:
     results = measured[str(benchmark.lengths[0])]
-    for place, (name, color) in enumerate(zip(benchmark.contestants, COLORS, strict=False)):
+    for place, (name, color) in enumerate(
+        zip(benchmark.contestants, COLORS[: len(benchmark.contestants)], strict=True)
+    ):
         middle, low, high = _value(results[name], quantity)
         axes.bar(place, middle, yerr=[[middle - low], [high - middle]], color=color, width=0.65, capsize=3)
         if quantity == "time" and benchmark.products:
