@@ -5,6 +5,7 @@ from benchmarks.catalogue import ENTRIES, choose
 from benchmarks.contestants import CONTESTANTS, make_batch
 from benchmarks.entry import Benchmark, Bound, Size
 from benchmarks.long_layoutlm_contestants import spatial_inputs
+from benchmarks.plot import COLORS
 from benchmarks.report import judge, make_table
 
 from broadsheet.tokenization.input_checks import InputError
@@ -20,6 +21,7 @@ def test_entry_is_sound(entry):
     assert all((ROOT / path).is_dir() for path in entry.tests)
     assert entry.tests
     assert len(entry.quick().lengths) == min(2, len(entry.lengths))
+    assert len(entry.contestants) <= len(COLORS)
 
 
 def test_choose():
