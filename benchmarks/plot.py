@@ -67,10 +67,10 @@ def _bars(axes: Axes, benchmark: Benchmark, measured: dict[str, dict[str, Any]],
             axes.plot([place - 0.32, place + 0.32], [products] * 2, color="black", linewidth=1.2)
     if quantity == "time" and benchmark.products:
         axes.set_xlabel("black line: the matrix products alone")
-    names = [_in_lines(name) for name in benchmark.contestants]
+    names = [_in_lines(name, 16 if len(results) < 6 else 12) for name in benchmark.contestants]
     axes.set_xticks(range(len(names)), names, fontsize=8)
 
 
-def _in_lines(name: str) -> str:
+def _in_lines(name: str, width: int) -> str:
     """In one line long names would overlap: broken before a variant, and at a hyphen."""
-    return "\n+ ".join(textwrap.fill(part, 16) for part in re.split(r"\+(?=[a-z])", name))
+    return "\n+ ".join(textwrap.fill(part, width) for part in re.split(r"\+(?=[a-z])", name))
