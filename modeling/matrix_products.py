@@ -21,6 +21,8 @@ PLAIN_TENSORS = (torch.Tensor, nn.Parameter)
 # Rows up to which a product's time is that of reading the weight, and products of so few rows after which packing it,
 # which takes as long as some of them, pays.
 FEW_ROWS, PRODUCTS_TO_PAY = 64, 16
+# With a packed weight a call is worth its cost for so many times fewer multiplications.
+PACKED_GAIN = 4
 
 
 class _PackedWeight:
@@ -45,10 +47,17 @@ class Linear(nn.Linear):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """`[..., in_features]` -> `[..., out_features]`."""
-        if not runs_in_onednn(input.numel() * self.out_features, input, self.weight):
+        multiplications = input.numel() * self.out_features
+        packed = None if is_traced() or torch.is_grad_enabled() else self._packed
+        if packed is not None:
+            if input.numel() > FEW_ROWS * self.in_features:
+                packed = None
+            else:
+                multiplications *= PACKED_GAIN
+        if not runs_in_onednn(multiplications, input, self.weight):
             return super().forward(input)
-        rows, packed = input.reshape(-1, self.in_features), self._packed
-        if torch.is_grad_enabled() or packed is None or len(rows) > FEW_ROWS:
+        rows = input.reshape(-1, self.in_features)
+        if packed is None:
             output = _LinearProduct.apply(rows, self.weight, self.bias)
         else:
             output = _linear(rows.contiguous(), packed.of(self.weight), self.bias)

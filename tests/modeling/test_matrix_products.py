@@ -95,6 +95,21 @@ def test_packed_weights(rows: int, bias: bool, calls: list) -> None:
     assert layer._packed is None
 
 
+def test_packed_weights_are_worth_it_for_smaller_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix_products, "WORTHWHILE", 48 * 32 * 3)
+    layer, one, two = Linear(48, 32), torch.randn(1, 48), torch.randn(2, 48)
+    native = nn.functional.linear(two, layer.weight, layer.bias)
+    with torch.no_grad(), packed_weights(layer):
+        for _ in range(matrix_products.PRODUCTS_TO_PAY + 1):
+            layer(one)
+        assert layer._packed is not None
+        assert layer._packed._packed is not None
+        torch.testing.assert_close(layer(two), native)
+        with torch.enable_grad():
+            assert layer(two).grad_fn.name() == "AddmmBackward0", "torch's own"
+        assert layer(torch.randn(0, 48)).shape == (0, 32)
+
+
 def test_packed_weights_go_with_an_error() -> None:
     layer = Linear(4, 3)
 
