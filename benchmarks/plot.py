@@ -41,7 +41,7 @@ def _value(result: dict[str, Any], quantity: str) -> tuple[float, float, float]:
 
 
 def _lines(axes: Axes, benchmark: Benchmark, measured: dict[str, dict[str, Any]], quantity: str) -> None:
-    for name, color in zip(benchmark.contestants, COLORS[: len(benchmark.contestants)], strict=True):
+    for name, color in zip(benchmark.contestants, COLORS, strict=False):
         values = [_value(measured[str(length)][name], quantity) for length in benchmark.lengths]
         middle, low, high = zip(*values, strict=True)
         axes.plot(benchmark.lengths, middle, "o-", color=color, label=name)
@@ -57,9 +57,7 @@ def _lines(axes: Axes, benchmark: Benchmark, measured: dict[str, dict[str, Any]]
 
 def _bars(axes: Axes, benchmark: Benchmark, measured: dict[str, dict[str, Any]], quantity: str) -> None:
     results = measured[str(benchmark.lengths[0])]
-    for place, (name, color) in enumerate(
-        zip(benchmark.contestants, COLORS[: len(benchmark.contestants)], strict=True)
-    ):
+    for place, (name, color) in enumerate(zip(benchmark.contestants, COLORS, strict=False)):
         middle, low, high = _value(results[name], quantity)
         axes.bar(place, middle, yerr=[[middle - low], [high - middle]], color=color, width=0.65, capsize=3)
         if quantity == "time" and benchmark.products:

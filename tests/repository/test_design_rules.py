@@ -88,7 +88,11 @@ def test_files_are_under_500_lines():
     assert {name: lines for name, lines in long.items() if lines >= 500} == {}
 
 
+# First folders of absolute paths that are no machine's: of the system, of a web server or share, made up in tests.
+NO_MACHINES = {"a", "api", "d", "etc", "host", "not", "proc"}
+
+
 def test_source_names_no_machine():
     for path in source_files():
-        if path != Path(__file__).resolve():
-            assert not re.search(r"/(work|farm)/[a-z]|/root/|/tmp/venv", path.read_text(encoding="utf-8")), path
+        text = re.sub(r"https?://\S+", "", path.read_text(encoding="utf-8"))
+        assert set(re.findall(r"(?<![\w.<)}\]*?+\\-])/([a-z][\w.-]*)/", text)) <= NO_MACHINES, path
