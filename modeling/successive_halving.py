@@ -10,7 +10,7 @@ then sums all embeddings of a tree at once, instead of moving and mixing the emb
 """
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import nn
@@ -136,88 +136,91 @@ def successive_halving_topk(
         return plain_successive_halving(embeddings, scores, k, mask, peak, base, sort, preserve_order)
     values = scores.to(torch.promote_types(scores.dtype, torch.float32))
     wide = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
-    leaves = tournament(values.detach(), k, mask, peak, base, sort, preserve_order)
-    real = None
-    if mask is not None or leaves.shape[1] * leaves.shape[2] > scores.shape[1]:
-        real = leaves < scores.shape[1]
-        if mask is not None:
-            places = leaves.clamp(max=scores.shape[1] - 1).flatten(1)
-            real = real & mask.bool().gather(1, places).view_as(leaves)
-    vectors, survivors = _Tournament.apply(wide, values, leaves, real, peak, base)
+    vectors, survivors = _Tournament.apply(wide, values, k, mask, peak, base, sort, preserve_order)
     return vectors.to(embeddings.dtype), survivors.to(scores.dtype)
 
 
-@torch.no_grad()
-def tournament(
-    scores: torch.Tensor,
-    k: int,
-    mask: torch.Tensor | None,
-    peak: Peak,
-    base: float,
-    sort: bool,
-    preserve_order: bool,
-) -> torch.Tensor:
+class Round(NamedTuple):
     """
-    Who meets whom.
+    Who met whom: from the best to the worst, the first the last, the second the last but one.
 
-    Args: as of `successive_halving_topk`, scores in float32 or float64.
-
-    Returns:
-        int64 `[batch, k, 2^rounds]`, the entries that each survivor is made of, as the leaves of its binary tree: two
-        neighbours met in the first round, two neighbouring pairs in the second, and so on, the stronger one first.
-        Padding has places of the padding, or from `length` on.
+    Attributes:
+        order: int64 `[batch, n]`, the entries.
+        values: `[batch, n]`, their scores, 0 for padding.
+        weights: `[batch, n]`, the two of a pair sum up to 1. Padding weighs nothing.
     """
-    length = scores.shape[1]
-    if mask is not None:
-        scores = scores.masked_fill(~mask.bool(), -math.inf)
-    missing = padded_length(length, k) - length
-    if missing:
-        scores = nn.functional.pad(scores, (0, missing), value=-math.inf)
-    padded, given = missing > 0 or mask is not None, scores
-    orders = []
+
+    order: torch.Tensor
+    values: torch.Tensor
+    weights: torch.Tensor
+
+
+def play(
+    scores: torch.Tensor, k: int, padded: bool, peak: Peak, base: float, sort: bool
+) -> tuple[list[Round], torch.Tensor]:
+    """The rounds on `scores` `[batch, k * 2^m]`, -inf for padding if `padded`; the scores of the survivors."""
+    rounds = []
     while scores.shape[1] > k:
         order = descending(scores) if sort else _as_they_stand(scores, padded)
-        ranked, half = scores.gather(1, order), scores.shape[1] // 2
-        one, other = ranked[:, :half], ranked[:, half:].flip(1)
-        scores = torch.lerp(other, one, torch.sigmoid(_strength(one, peak, base) - _strength(other, peak, base)))
-        if padded:
-            scores = torch.where(other == -math.inf, one, scores)
-        orders.append(order)
-    leaves = torch.arange(k, device=scores.device).expand(scores.shape[0], k).unsqueeze(-1)
-    for order in reversed(orders):
-        pairs = torch.stack([leaves, order.shape[1] - 1 - leaves], -1).flatten(-2)
-        leaves = order.gather(1, pairs.flatten(1)).view_as(pairs)
-    if preserve_order or padded:
-        first = leaves[..., 0]
-        if padded:
-            first = first.masked_fill(scores == -math.inf, length + missing)
-        if not preserve_order:
-            # A document that fits keeps its order: without padding it would not have been played.
-            fits = (given > -math.inf).sum(1, keepdim=True) <= k
-            first = torch.where(fits, first, torch.arange(k, device=scores.device))
-        leaves = leaves.gather(1, _ascending(first).unsqueeze(-1).expand_as(leaves))
-    return leaves
+        values, half = scores.gather(1, order), scores.shape[1] // 2
+        strengths = _strength(values, peak, base)
+        weights = torch.sigmoid(strengths - strengths.flip(1))
+        missing = values == -math.inf if padded else None
+        if missing is not None:
+            values = values.masked_fill(missing, 0.0)
+            weights = weights.masked_fill(missing.flip(1), 1.0).masked_fill(missing, 0.0)
+        shares = weights * values
+        scores = shares[:, :half] + shares[:, half:].flip(1)
+        if missing is not None:
+            scores = scores.masked_fill(missing[:, :half], -math.inf)
+        rounds.append(Round(order, values, weights))
+    return rounds, scores
+
+
+def _in_order(
+    rounds: list[Round], survivors: torch.Tensor, given: torch.Tensor, padded: bool, preserve_order: bool
+) -> torch.Tensor:
+    """The survivors `[batch, k]` of `play` in the order that they are returned in, padding last: int64 `[batch, k]`."""
+    batch, k = survivors.shape
+    places = torch.arange(k, device=survivors.device).expand(batch, k)
+    if not preserve_order and not padded:
+        return places
+    strongest = places
+    for each in reversed(rounds):
+        strongest = each.order.gather(1, strongest)
+    if padded:
+        strongest = strongest.masked_fill(survivors == -math.inf, given.shape[1])
+    if not preserve_order:
+        # A document that fits keeps its order: without padding it would not have been played.
+        fits = (given > -math.inf).sum(1, keepdim=True) <= k
+        strongest = torch.where(fits, strongest, places)
+    return _ascending(strongest)
 
 
 def descending(values: torch.Tensor) -> torch.Tensor:
     """Places `[batch, length]` of the values from the largest to the smallest, equal ones in their order."""
     if values.dtype != torch.float32 or values.device.type != "cpu":
         return values.sort(dim=1, descending=True, stable=True).indices
-    # One sort of whole numbers, the value's order above, its place below: numpy's is vectorised. Adding 0 to -0 is 0.
-    bits = (values + 0.0).view(torch.int32)
-    return _sorted_places((bits ^ ((bits >> 31) & 0x7FFFFFFF)).bitwise_not())
+    # One sort of whole numbers, the value's order above, its place below: numpy's is vectorised. 0 - 0 and 0 - -0 are
+    # the same 0.
+    bits = (0.0 - values.numpy()).view("int32")
+    return _sorted_places(bits ^ ((bits >> 31) & 0x7FFFFFFF))
 
 
 def _ascending(places: torch.Tensor) -> torch.Tensor:
     if places.device.type != "cpu":
         return places.sort(dim=1, stable=True).indices
-    return _sorted_places(places)
+    return _sorted_places(places.numpy())
 
 
-def _sorted_places(keys: torch.Tensor) -> torch.Tensor:
-    packed = (keys.to(torch.int64) << 32) | torch.arange(keys.shape[1])
-    packed.numpy().sort(-1)
-    return packed & 0xFFFFFFFF
+def _sorted_places(keys: Any) -> torch.Tensor:
+    """The places of numpy's whole numbers `[batch, length]`, of at most 32 bits, in their order."""
+    packed = keys.astype("int64")
+    packed <<= 32
+    packed |= torch.arange(keys.shape[1]).numpy()
+    packed.sort(-1)
+    packed &= 0xFFFFFFFF
+    return torch.from_numpy(packed)
 
 
 def _as_they_stand(scores: torch.Tensor, padded: bool) -> torch.Tensor:
@@ -239,10 +242,11 @@ def _strength(values: torch.Tensor, peak: Peak, base: float) -> torch.Tensor:
 
 class _Tournament(torch.autograd.Function):
     """
-    Scores at the leaves of the trees -> the weight of each leaf, and the survivors.
+    The tournament, played on the scores, and the sums over the trees of its survivors.
 
-    A round is a level of the trees: neighbours a and b get the weights w = sigmoid(s(a) - s(b)) and 1 - w. A leaf
-    weighs the product of its weights on the way to the root.
+    A tree's root is a survivor, its leaves are entries, and the children of a node are the two that met, the stronger
+    one first. A leaf weighs the product of the weights on the way to it. A level of k trees is one row: all first
+    children, then all second ones.
     """
 
     @staticmethod
@@ -250,98 +254,89 @@ class _Tournament(torch.autograd.Function):
         ctx: Any,
         embeddings: torch.Tensor,
         scores: torch.Tensor,
-        leaves: torch.Tensor,
-        real: torch.Tensor | None,
+        k: int,
+        mask: torch.Tensor | None,
         peak: Peak,
         base: float,
+        sort: bool,
+        preserve_order: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         batch, length, size = embeddings.shape
-        rows = leaves + torch.arange(batch, device=leaves.device).view(-1, 1, 1) * length
-        if real is not None:
+        missing = padded_length(length, k) - length
+        padded = missing > 0 or mask is not None
+        if mask is not None:
+            scores = scores.masked_fill(~mask.bool(), -math.inf)
+        if missing:
+            scores = nn.functional.pad(scores, (0, missing), value=-math.inf)
+        rounds, survivors = play(scores, k, padded, peak, base, sort)
+        nodes = _in_order(rounds, survivors, scores, padded, preserve_order)
+        survivors = survivors.gather(1, nodes)
+        weights, levels = torch.ones_like(survivors), []
+        for order, values, shares in reversed(rounds):
+            pairs = torch.cat([nodes, order.shape[1] - 1 - nodes], 1)
+            shares = shares.gather(1, pairs)
+            levels.append((pairs, values, shares, weights))
+            weights = (weights.unsqueeze(1) * shares.unflatten(1, (2, -1))).flatten(1)
+            nodes = order.gather(1, pairs)
+        real = None
+        if padded:
+            real = scores.gather(1, nodes) > -math.inf
+            survivors = survivors.masked_fill(survivors == -math.inf, 0.0)
+            weights = weights.masked_fill(~real, 0.0)
             # Padding is never read: in its place stands the strongest leaf, with weight 0.
-            rows = torch.where(real, rows, torch.where(real[..., :1], rows[..., :1], 0))
-        values, present = scores.flatten().index_select(0, rows.flatten()).view_as(rows), real
-        if real is not None:
-            values = values.masked_fill(~real, 0.0)
-        rounds: list[tuple[torch.Tensor, ...]] = []
-        while values.shape[-1] > 1:
-            pair = values.unflatten(-1, (-1, 2))
-            one, other = pair[..., 0].contiguous(), pair[..., 1].contiguous()
-            strengths = _strength(one, peak, base), _strength(other, peak, base)
-            difference = strengths[0] - strengths[1]
-            won, lost = torch.sigmoid(difference), torch.sigmoid(-difference)
-            if present is not None:
-                both = present.unflatten(-1, (-1, 2))[..., 1]
-                won, lost = won.masked_fill(~both, 1.0), lost.masked_fill(~both, 0.0)
-                present = present.unflatten(-1, (-1, 2))[..., 0]
-            rounds.append((one, other, *strengths, won, lost))
-            values = won * one + lost * other
-        weights = _weights(rounds, values)
-        own = weights[0] if real is None else weights[0].masked_fill(~real, 0.0)
+            strongest = nodes[:, :k].where(real[:, :k], 0).repeat(1, nodes.shape[1] // k)
+            nodes = torch.where(real, nodes, strongest)
+        if batch > 1:
+            nodes = nodes + torch.arange(batch, device=nodes.device).unsqueeze(1) * length
         bags = nn.functional.embedding_bag(
-            rows.flatten(0, 1),
-            embeddings.reshape(batch * length, size),
-            mode="sum",
-            per_sample_weights=own.flatten(0, 1),
+            _trees(nodes, k), embeddings.reshape(-1, size), mode="sum", per_sample_weights=_trees(weights, k)
         )
-        ctx.save_for_backward(embeddings, rows, real, *(each for level in rounds for each in level))
+        ctx.save_for_backward(embeddings, nodes, real, weights, *(each for level in levels for each in level))
         ctx.peak, ctx.base = peak, base
-        return bags.view(batch, -1, size), values.squeeze(-1)
+        return bags.view(batch, k, size), survivors
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor, score_gradient: torch.Tensor) -> tuple:  # type: ignore[override]
-        embeddings, rows, real, *saved = ctx.saved_tensors
-        rounds = [tuple(saved[start : start + 6]) for start in range(0, len(saved), 6)]
-        weights = _weights(rounds, score_gradient.unsqueeze(-1))
-        to_embeddings, products = _leaf_gradients(gradient, embeddings, rows, weights[0], real)
+        embeddings, leaves, real, weights, *saved = ctx.saved_tensors
+        levels = [saved[start : start + 4] for start in range(0, len(saved), 4)]
+        to_embeddings, products = _leaf_gradients(gradient, embeddings, leaves, weights, real)
         # What each entry of a round is worth: its product with the gradient of the survivor that it goes into.
         worth = [products]
-        for *_, won, lost in rounds:
-            below = worth[-1].unflatten(-1, (-1, 2))
-            worth.append(won * below[..., 0] + lost * below[..., 1])
-        to_values = score_gradient.unsqueeze(-1)
-        slope = math.log(ctx.base)
-        for level in reversed(range(len(rounds))):
-            one, other, stronger, weaker, won, lost = rounds[level]
-            below = worth[level].unflatten(-1, (-1, 2))
-            to_weight = weights[level + 1] * (below[..., 0] - below[..., 1]) + to_values * (one - other)
-            to_difference = to_weight * won * lost
-            up, down = to_difference, to_difference
+        for _, _, shares, _ in reversed(levels):
+            one, other = (shares * worth[-1]).chunk(2, 1)
+            worth.append(one + other)
+        worth.pop()
+        to_values, slope = score_gradient, math.log(ctx.base)
+        for pairs, values, shares, weight in levels:
+            values = values.gather(1, pairs)
+            (one, other), (better, worse), (won, lost) = (x.chunk(2, 1) for x in (worth.pop(), values, shares))
+            up = (weight * (one - other) + to_values * (better - worse)) * won * lost
+            to_strengths = torch.cat([up, -up], 1)
             if ctx.peak == "power":
-                up, down = up * stronger * slope, down * weaker * slope
-            to_pairs = to_values.new_empty((*to_values.shape, 2))
-            torch.addcmul(up, to_values, won, out=to_pairs[..., 0])
-            torch.addcmul(-down, to_values, lost, out=to_pairs[..., 1])
-            to_values = to_pairs.flatten(-2)
-        to_scores = _to_entries(to_values, rows, real, embeddings.shape[:2].numel())
-        return to_embeddings, to_scores.view(embeddings.shape[:2]), None, None, None, None
+                to_strengths = to_strengths * _strength(values, ctx.peak, ctx.base) * slope
+            to_values = torch.addcmul(to_strengths, to_values.repeat(1, 2), shares)
+        to_scores = _to_entries(to_values, leaves, real, embeddings.shape[:2].numel())
+        return to_embeddings, to_scores.view(embeddings.shape[:2]), *[None] * 6
 
 
-def _weights(rounds: list[tuple[torch.Tensor, ...]], like: torch.Tensor) -> list[torch.Tensor]:
-    """For each round, first to last, what its entries weigh in the survivor, `[batch, k, entries]`; then ones."""
-    weights = [torch.ones_like(like)]
-    for *_, won, lost in reversed(rounds):
-        above = weights[-1]
-        pairs = above.new_empty((*above.shape, 2))
-        torch.mul(above, won, out=pairs[..., 0])
-        torch.mul(above, lost, out=pairs[..., 1])
-        weights.append(pairs.flatten(-2))
-    return weights[::-1]
+def _trees(leaves: torch.Tensor, k: int) -> torch.Tensor:
+    """The leaves `[batch, trees' leaves * k]` by tree, `[batch * k, leaves of a tree]`."""
+    return leaves.unflatten(1, (-1, k)).transpose(1, 2).flatten(0, 1)
 
 
 def _leaf_gradients(
     gradient: torch.Tensor,
     embeddings: torch.Tensor,
-    rows: torch.Tensor,
+    leaves: torch.Tensor,
     weights: torch.Tensor,
     real: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The embeddings' gradient, and each leaf's product with its survivor's gradient `[batch, k, leaves]`."""
-    batch, length, size = embeddings.shape
-    survivors = torch.arange(rows.shape[:2].numel(), device=rows.device).view(batch, -1, 1).expand_as(rows)
-    survivor = _to_entries(survivors, rows, real, batch * length)
-    weight = _to_entries(weights, rows, real, batch * length).requires_grad_()
+    """The embeddings' gradient, and each leaf's product with its survivor's gradient, like `leaves`."""
+    (batch, k, size), entries = gradient.shape, embeddings.shape[:2].numel()
+    survivors = torch.arange(batch * k, device=leaves.device).view(batch, k).repeat(1, leaves.shape[1] // k)
+    survivor, weight = (_to_entries(each, leaves, real, entries) for each in (survivors, weights))
+    weight.requires_grad_()
     # Entry i gets weight[i] times the gradient of its survivor, a bag of one, in one pass over memory; and the
     # derivative of that by weight[i], in the direction of the embeddings, is the product of the two, in another.
     with torch.enable_grad():
@@ -349,16 +344,16 @@ def _leaf_gradients(
             survivor.unsqueeze(-1), gradient.reshape(-1, size), mode="sum", per_sample_weights=weight.unsqueeze(-1)
         )
     (products,) = torch.autograd.grad(total, weight, embeddings.reshape(-1, size))
-    return total.detach().view_as(embeddings), products.index_select(0, rows.flatten()).view_as(rows)
+    return total.detach().view_as(embeddings), products.index_select(0, leaves.flatten()).view_as(leaves)
 
 
-def _to_entries(values: torch.Tensor, rows: torch.Tensor, real: torch.Tensor | None, entries: int) -> torch.Tensor:
+def _to_entries(values: torch.Tensor, leaves: torch.Tensor, real: torch.Tensor | None, entries: int) -> torch.Tensor:
     """From the leaves to the entries `[entries]`; 0 for padding. An entry is a leaf once."""
     if real is None:
-        return values.new_empty(entries).index_copy_(0, rows.flatten(), values.flatten())
+        return values.new_empty(entries).index_copy_(0, leaves.flatten(), values.flatten())
     # One place more, for what stands in padding's place.
-    index = torch.where(real, rows, entries).flatten()
+    index = torch.where(real, leaves, entries).flatten()
     return values.new_zeros(entries + 1).index_copy_(0, index, values.flatten())[:-1]
 
 
-__all__ = ["padded_length", "plain_successive_halving", "successive_halving_topk", "tournament"]
+__all__ = ["padded_length", "plain_successive_halving", "successive_halving_topk"]

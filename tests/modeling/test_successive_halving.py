@@ -9,8 +9,8 @@ from broadsheet.modeling.successive_halving import (
     descending,
     padded_length,
     plain_successive_halving,
+    play,
     successive_halving_topk,
-    tournament,
 )
 from broadsheet.modeling.topk_operators import chamfer_cosine, hard_topk
 
@@ -216,15 +216,19 @@ def test_autocast():
     assert values.grad.isfinite().all()
 
 
-def test_trees():
-    """Every entry stands in one tree; neighbours in a tree met in the first round."""
+def test_rounds():
+    """The first meets the last; the scores of the next round are the pairs'."""
     _, scores = entries(2, 32, 1, torch.float32)
-    leaves = tournament(scores, 4, None, "power", 20.0, True, True)
-    assert leaves.shape == (2, 4, 8)
-    assert (leaves.flatten(1).sort(1).values == torch.arange(32)).all()
-    ranks = scores.argsort(1, descending=True).argsort(1)
-    met = ranks.gather(1, leaves.flatten(1)).view(2, -1, 2).sum(-1)
-    assert (met == 31).all()
+    rounds, survivors = play(scores, 4, False, "power", 20.0, True)
+    assert [each.order.shape[1] for each in rounds] == [32, 16, 8]
+    for order, values, weights in rounds:
+        assert torch.equal(order, scores.sort(dim=1, descending=True, stable=True).indices)
+        assert torch.equal(values, scores.gather(1, order))
+        expected = torch.softmax(torch.stack([20**values, 20 ** values.flip(1)]), 0)[0]
+        torch.testing.assert_close(weights, expected)
+        half = values.shape[1] // 2
+        scores = (weights * values)[:, :half] + (weights * values).flip(1)[:, :half]
+    torch.testing.assert_close(survivors, scores)
 
 
 def test_places_of_sorted_values():
