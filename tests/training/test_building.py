@@ -10,10 +10,12 @@ from tests.conversion.test_lambert import write_bert
 from tests.tokenizers import tiny_tokenizer
 from transformers import (
     AutoModelForTokenClassification,
+    BertForTokenClassification,
     LongformerConfig,
     LongformerModel,
     RobertaConfig,
     RobertaForMaskedLM,
+    RobertaForTokenClassification,
 )
 
 from broadsheet.tokenization.input_checks import InputError
@@ -56,6 +58,36 @@ def test_lambert_from_bert_and_roberta(bert, roberta):
         parent = AutoModelForTokenClassification.from_pretrained(folder)
         for name, value in parent.base_model.encoder.named_parameters():
             assert torch.equal(model.lambert.encoder.get_parameter(name), value)
+
+
+@pytest.mark.parametrize(
+    ("parent", "wanted"),
+    [
+        (BertForTokenClassification, "lambert"),
+        (RobertaForTokenClassification, "lambert"),
+        (BertForTokenClassification, "layoutlm"),
+        (BertForTokenClassification, "bert_with_skim_embeddings"),
+    ],
+)
+def test_as_many_labels_of_other_names_get_a_new_head(tmp_path, parent, wanted):
+    found = parent.config_class.model_type
+    tokenizer = tiny_tokenizer("wordpiece" if found == "bert" else "bpe", model_max_length=20)
+    sizes = {**BERT, "vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+    numbers = {name: index for index, name in enumerate(NAMES)}
+    theirs = parent(parent.config_class(**sizes, id2label=dict(enumerate(NAMES)), label2id=numbers))
+    theirs.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    arguments = ModelArguments(model_name_or_path=str(tmp_path), model_type=wanted)
+    kept, _ = build(arguments, TokenClassification(), NAMES, [], None)
+    assert torch.equal(kept.classifier.weight, theirs.classifier.weight)
+    new, _ = build(arguments, TokenClassification(), ["O", "B-Y", "I-Y"], [], None)
+    assert new.config.id2label == {0: "O", 1: "B-Y", 2: "I-Y"}
+    assert not torch.isclose(new.classifier.weight, theirs.classifier.weight).any()
+    assert 0.01 < new.classifier.weight.std() < 0.03
+    assert not new.classifier.bias.any()
+    own, before = new.base_model.state_dict(), kept.base_model.state_dict()
+    fresh = [name for name in own if not torch.equal(own[name], before[name])]
+    assert not [name for name in fresh if "embeddings.word" in name or "encoder." in name]
 
 
 def test_one_bert_starts_long_layoutlm_longformer_and_layoutlm(bert):

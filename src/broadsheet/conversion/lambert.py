@@ -26,7 +26,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from broadsheet.conversion.reading import check_output, find_config, read_config
+from broadsheet.conversion.reading import check_output, find_config, read_config, renew_outputs
 from broadsheet.modeling.configuration_lambert import LambertConfig
 from broadsheet.modeling.modeling_lambert import (
     LambertForMaskedLM,
@@ -133,13 +133,16 @@ def load_lambert(folder: str | Path, model_class: Any, **settings: Any) -> PreTr
     replaced = {"ignore_mismatched_sizes": True} if "id2label" in settings else {}
     try:
         if found == "bert":
-            return _from_bert(str(folder), fields, model_class, settings, replaced)
-        return model_class.from_pretrained(str(folder), **settings, **replaced)
+            model = _from_bert(str(folder), fields, model_class, settings, replaced)
+        else:
+            model = model_class.from_pretrained(str(folder), **settings, **replaced)
     except (OSError, ValueError, TypeError, SafetensorError, StrictDataclassError) as error:
         if isinstance(error, InputError):
             raise
         reason = " ".join(str(error.__cause__ or error).split())
         raise InputError(f"{folder} holds no checkpoint that LAMBERT can start from: {reason}") from error
+    renew_outputs(model, fields, settings)
+    return model
 
 
 def extend_positions_of(model: Any, length: int) -> None:

@@ -27,7 +27,7 @@ from transformers import (
 )
 
 from broadsheet.conversion.lambert import SAME_FIELDS, read_tokenizer
-from broadsheet.conversion.reading import check_output, find_config, read_config
+from broadsheet.conversion.reading import check_output, find_config, read_config, renew_outputs
 from broadsheet.modeling.configuration_long_layoutlm import LongLayoutLMConfig
 from broadsheet.modeling.modeling_long_layoutlm import (
     LongLayoutLMForMaskedLM,
@@ -128,12 +128,14 @@ def load_long_layoutlm(
     if "id2label" in settings:
         settings = {"label2id": {name: index for index, name in settings["id2label"].items()}, **settings}
     try:
-        return _from_parent(str(folder), fields, model_class, positions, settings)
+        model = _from_parent(str(folder), fields, model_class, positions, settings)
     except (OSError, ValueError, TypeError, RuntimeError, SafetensorError, StrictDataclassError) as error:
         if isinstance(error, InputError):
             raise
         reason = " ".join(str(error.__cause__ or error).split())
         raise InputError(f"{folder} holds no checkpoint that LongLayoutLM can start from: {reason}") from error
+    renew_outputs(model, fields, settings)
+    return model
 
 
 def _check(folder: str, fields: dict[str, Any], positions: int, settings: dict[str, Any]) -> None:
@@ -188,10 +190,6 @@ def _from_parent(
         own["lm_head_act"] = theirs.hidden_act
     model = model_class(LongLayoutLMConfig(**{**own, **settings}))
     weights = _our_weights(model, source, offset, positions)
-    known = list((fields.get("id2label") or {}).values())
-    if "id2label" in labels and known != list(labels["id2label"].values()):
-        # As many labels of other names would fit.
-        weights = {name: value for name, value in weights.items() if not name.startswith("classifier.out_proj.")}
     missing, unexpected = model.load_state_dict(weights, strict=False)
     new = [name for name in missing if not re.search(LAYOUT_TABLES, name) and not _is_head(model, name)]
     unread = [name for name in unexpected if not re.search(r"position_ids|pooler\.|^cls\.seq_relationship", name)]

@@ -93,3 +93,24 @@ def check_sizes(folder: str, model_class: Any, report: dict[str, Any]) -> None:
                 f"{folder} has {name} of the size {list(theirs)}, but the settings make it {list(ours)}; leave out "
                 "the setting that changes it."
             )
+
+
+@torch.no_grad()
+def renew_outputs(model: Any, fields: dict[str, Any], settings: dict[str, Any]) -> None:
+    """
+    Begin the layer over the labels anew where a checkpoint is loaded for labels of other names: as many would fit.
+
+    Args:
+        model: with the checkpoint's weights, in place.
+        fields: the checkpoint's configuration.
+        settings: of the model; `id2label` holds the labels asked for.
+    """
+    labels, head = settings.get("id2label"), getattr(model, "classifier", None)
+    known = list((fields.get("id2label") or {}).values())
+    if not labels or head is None or known == list(labels.values()):
+        return
+    owner, name = (head, "out_proj") if hasattr(head, "out_proj") else (model, "classifier")
+    old = getattr(owner, name)
+    new = type(old)(old.in_features, old.out_features, old.bias is not None).to(old.weight)
+    model._init_weights(new)
+    setattr(owner, name, new)

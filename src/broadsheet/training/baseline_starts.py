@@ -8,7 +8,7 @@ import torch
 from transformers import AutoConfig, LayoutLMConfig, LongformerConfig, PreTrainedModel
 
 from broadsheet.conversion.long_layoutlm import LAYOUT_TABLES, POSITIONS, load_long_layoutlm
-from broadsheet.conversion.reading import check_sizes
+from broadsheet.conversion.reading import check_sizes, renew_outputs
 from broadsheet.modeling.modeling_long_layoutlm import LongLayoutLMModel
 from broadsheet.tokenization.input_checks import InputError
 
@@ -55,6 +55,7 @@ def start_baseline(
         embeddings = loaded.base_model.embeddings
         for axis in "xyhw":
             torch.nn.init.zeros_(getattr(embeddings, f"{axis}_position_embeddings").weight)
+        renew_outputs(loaded, fields, settings)
         return loaded
     positions = max_length or POSITIONS
     encoder = load_long_layoutlm(path, LongLayoutLMModel, positions)

@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoProcessor, AutoTokenizer, PreTrainedCon
 
 from broadsheet.conversion.lambert import load_lambert, read_tokenizer
 from broadsheet.conversion.long_layoutlm import POSITIONS, SOURCES, load_long_layoutlm
-from broadsheet.conversion.reading import check_sizes
+from broadsheet.conversion.reading import check_sizes, renew_outputs
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.word_tokenization import special_tokens
 from broadsheet.training.arguments import ModelArguments, parse_settings
@@ -227,6 +227,7 @@ def _build_from_parent(
                 path, ignore_mismatched_sizes=True, output_loading_info=True, **settings
             )
             check_sizes(path, model_class, report)
+            renew_outputs(network, config.to_dict(), settings)
     except (OSError, StrictDataclassError, ValueError, TypeError, RuntimeError) as error:
         if isinstance(error, InputError):
             raise
