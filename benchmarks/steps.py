@@ -25,7 +25,7 @@ def make_step(model: Any, step: str, size: Size, device: torch.device) -> Callab
     Args:
         model: a contestant.
         step: "training": gradients cleared, forward, loss, backward, AdamW; "inference": forward without gradients;
-            "generation": 512 tokens, the end forbidden.
+            "generation": 512 tokens, whatever they are.
         size: what it was built for.
         device: where it runs.
     """
@@ -46,10 +46,12 @@ def make_step(model: Any, step: str, size: Size, device: torch.device) -> Callab
     del batch["labels"]
     if step == "generation":
         target = min(TARGET, size.length)
+        # Nothing ends a summary early, and no step is spent on forbidding the end.
+        model.generation_config.eos_token_id = model.generation_config.forced_eos_token_id = None
 
         def generate() -> None:
             beams = size.beams
-            model.generate(**batch, max_new_tokens=target, min_new_tokens=target, num_beams=beams, do_sample=False)
+            model.generate(**batch, max_new_tokens=target, num_beams=beams, do_sample=False)
 
         return generate
 
