@@ -180,7 +180,7 @@ def play(
 def _in_order(
     rounds: list[Round], survivors: torch.Tensor, given: torch.Tensor, padded: bool, preserve_order: bool
 ) -> torch.Tensor:
-    """The survivors `[batch, k]` of `play` in the order that they are returned in, padding last: int64 `[batch, k]`."""
+    """int64 `[batch, k]`: the survivors of `play` in the order that they are returned in, padding last."""
     batch, k = survivors.shape
     places = torch.arange(k, device=survivors.device).expand(batch, k)
     if not preserve_order and not padded:

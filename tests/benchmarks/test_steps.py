@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-
 from benchmarks.entry import Size
 from benchmarks.steps import build, make_step
 
