@@ -8,6 +8,7 @@ that passes says little.
 
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,23 @@ from broadsheet.modeling.topk_operators import OPERATORS, chamfer_cosine, hard_t
 from broadsheet.results.environment import describe_environment, today
 from broadsheet.results.record import Record, ResultTable, write_record
 
-HARD, HALVING, PLAIN, ITERATIVE = "hard top-k", "successive halving", "plain form", "iterative"
+HARD, HALVING, PLAIN, ITERATIVE, LEAN = (
+    "hard top-k", "successive halving", "plain form", "iterative", "lean loop"
+)  # fmt: skip
+
+
+def lean_halving(embeddings: torch.Tensor, scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The algorithm as short as it can be written, for one document: no padding, no mask, the tournament's order."""
+    vectors, values = embeddings[0], scores[0]
+    while len(values) > k:
+        values, order = values.sort(descending=True)
+        vectors, half = vectors.index_select(0, order), len(values) // 2
+        pairs = torch.stack([values[:half], values[half:].flip(0)], -1)
+        weights = (20.0**pairs).softmax(-1)
+        vectors = weights[:, :1] * vectors[:half] + weights[:, 1:] * vectors[half:].flip(0)
+        values = (weights * pairs).sum(-1)
+    return vectors.unsqueeze(0), values.unsqueeze(0)
+
 
 CONTESTANTS: dict[str, Callable[..., tuple[torch.Tensor, torch.Tensor]]] = {
     HARD: hard_topk,
@@ -52,21 +69,27 @@ class Size(NamedTuple):
 
 
 class Promise(NamedTuple):
-    """Successive halving takes at most so many times the processor time of the peer."""
+    """Successive halving takes at most so many times the processor time of the peer, with backward or without."""
 
     size: Size
     peer: str
     at_most: float
+    forward: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.size}{', forward alone' if self.forward else ''}"
 
     def sentence(self, found: float) -> str:
         """For people."""
         word = "holds" if found <= self.at_most else "FAILS"
-        return f"{word}: {HALVING} {self.size}: {found:.2f}x of {self.peer}, promised at most {self.at_most:g}x"
+        return f"{word}: {HALVING} {self}: {found:.2f}x of {self.peer}, promised at most {self.at_most:g}x"
 
 
+NARROW = [Size(8192, k, 32) for k in (2048, 512, 128)]
 PROMISES = [
     Promise(Size(8192, 512, 768), HARD, 6.0),
-    *(Promise(Size(8192, k, 32), PLAIN, 0.5) for k in (2048, 512, 128)),
+    *(Promise(size, PLAIN, 0.5) for size in NARROW),
+    *(Promise(size, LEAN, 0.5, forward) for forward in (True, False) for size in NARROW),
 ]
 WIDE = [Size(8192, k, 768) for k in (2048, 512, 128)]
 SWEEP = [
@@ -96,17 +119,21 @@ def quality(name: str, size: Size, documents: int = DOCUMENTS) -> float:
         return chamfer_cosine(chosen, hard_topk(embeddings, scores, size.k)[0]).item()
 
 
-def time_operators(names: list[str], size: Size, repetitions: int) -> dict[str, list[float]]:
-    """Processor seconds of forward and backward for one document, per contestant, one number per round."""
+def time_operators(names: list[str], size: Size, repetitions: int, forward: bool = False) -> dict[str, list[float]]:
+    """
+    Processor seconds of forward and backward, or of forward alone, for one document, per contestant, one number per
+    round.
+    """
     torch.manual_seed(0)
     inputs = [tensor.requires_grad_() for tensor in entries(size, 1)]
     gradient = torch.randn(1, size.k, size.width)
 
     def step(operator: Callable[..., tuple[torch.Tensor, torch.Tensor]]) -> None:
         chosen = operator(*inputs, size.k)[0]
-        torch.autograd.grad((chosen * gradient).sum(), inputs, allow_unused=True)
+        if not forward:
+            torch.autograd.grad((chosen * gradient).sum(), inputs, allow_unused=True)
 
-    steps = {name: partial(step, CONTESTANTS[name]) for name in names}
+    steps = {name: partial(step, {**CONTESTANTS, LEAN: lean_halving}[name]) for name in names}
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -118,27 +145,36 @@ def time_operators(names: list[str], size: Size, repetitions: int) -> dict[str, 
 
 def measure(size: Size, names: list[str], repetitions: int, with_quality: bool = True) -> dict[str, dict[str, Any]]:
     """Per contestant `cpu_s`, `ratio` (to hard top-k within a round), `plain_ratio` (to the plain form), `nccs`."""
-    times = time_operators(names, size, repetitions)
-    results: dict[str, dict[str, Any]] = {}
-    for name in names:
-        summaries = {"cpu_s": summarise(times[name]), "ratio": paired_ratio(times[name], times[HARD])}
-        if PLAIN in times:
-            summaries["plain_ratio"] = paired_ratio(times[name], times[PLAIN])
+    results = _summaries(time_operators(names, size, repetitions), {"ratio": HARD, "plain_ratio": PLAIN})
+    for name in names if with_quality else []:
+        results[name]["nccs"] = quality(name, size)
+    return results
+
+
+def measure_beside_lean(size: Size, forward: bool, repetitions: int) -> dict[str, dict[str, Any]]:
+    """`cpu_s` of successive halving and the lean loop, and their `ratio` within a round."""
+    return _summaries(time_operators([LEAN, HALVING], size, repetitions, forward), {"ratio": LEAN})
+
+
+def _summaries(times: dict[str, list[float]], peers: dict[str, str]) -> dict[str, dict[str, Any]]:
+    results = {}
+    for name, seconds in times.items():
+        found = {"cpu_s": summarise(seconds)}
+        found |= {kind: paired_ratio(seconds, times[peer]) for kind, peer in peers.items() if peer in times}
         # So many sizes: a record of every round would be half a megabyte.
         results[name] = {
             kind: {part: value for part, value in summary.items() if part != "values"}
-            for kind, summary in summaries.items()
+            for kind, summary in found.items()
         }
-        if with_quality:
-            results[name]["nccs"] = quality(name, size)
     return results
 
 
 def run(quick: bool, folder: Path, progress: Callable[[str], None] = lambda text: None) -> list[str]:
     """Measure, draw, write `topk_operators.json` and its pictures; returns the promises' sentences, none if quick."""
-    sweep, wide, repetitions = SWEEP, WIDE, 21
+    sweep, wide, narrow, repetitions = SWEEP, WIDE, NARROW, 21
     if quick:
         sweep, wide, repetitions = [Size(n, k, 4) for k in (8, 16) for n in (32, 64)], [Size(64, 16, 8)], 1
+        narrow = sweep[:1]
     measured: dict[Size, dict[str, dict[str, Any]]] = {}
     for size in wide:
         progress(f"topk: {size}")
@@ -151,7 +187,11 @@ def run(quick: bool, folder: Path, progress: Callable[[str], None] = lambda text
         measured[size] = measure(size, fast_names, repetitions)
         if slow:
             measured[size][ITERATIVE] = measure(size, [HARD, ITERATIVE], max(1, repetitions // 4))[ITERATIVE]
-    found = [] if quick else [_found(measured, promise) for promise in PROMISES]
+    lean: dict[tuple[Size, bool], dict[str, dict[str, Any]]] = {}
+    for size, forward in product(narrow, (True, False)):
+        progress(f"topk: {size}, beside the lean loop")
+        lean[size, forward] = measure_beside_lean(size, forward, 10 * repetitions)
+    found = [] if quick else [_found(measured, lean, promise) for promise in PROMISES]
     sentences = [promise.sentence(ratio) for promise, ratio in zip(PROMISES, found, strict=False)]
     name = "topk_operators"
     figures = [f"{name}-quality.png", f"{name}-time.png"]
@@ -172,14 +212,16 @@ def run(quick: bool, folder: Path, progress: Callable[[str], None] = lambda text
         environment=describe_environment(),
         measurements={
             "sizes": {str(size): result for size, result in measured.items()},
+            LEAN: {f"{size}, {'forward' if forward else 'both'}": result for (size, forward), result in lean.items()},
             "promises": [
-                {**promise.size._asdict(), "peer": promise.peer, "at_most": promise.at_most, "found": ratio}
+                {**promise.size._asdict(), **promise._asdict(), "size": str(promise), "found": ratio}
                 for promise, ratio in zip(PROMISES, found, strict=False)
             ],
         },
         tables=[
             _table(measured, wide, repetitions),
             _table(measured, [s for s in sweep if s.n == sweep[-1].n], repetitions),
+            _lean_table(lean, 10 * repetitions),
         ],
         notes=[f"{sentence}." for sentence in sentences]
         + [
@@ -194,9 +236,16 @@ def run(quick: bool, folder: Path, progress: Callable[[str], None] = lambda text
     return sentences
 
 
-def _found(measured: dict[Size, dict[str, dict[str, Any]]], promise: Promise) -> float:
-    result = measured[promise.size][HALVING]
-    ratio: float = result["ratio" if promise.peer == HARD else "plain_ratio"]["median"]
+def _found(
+    measured: dict[Size, dict[str, dict[str, Any]]],
+    lean: dict[tuple[Size, bool], dict[str, dict[str, Any]]],
+    promise: Promise,
+) -> float:
+    if promise.peer == LEAN:
+        result, kind = lean[promise.size, promise.forward][HALVING], "ratio"
+    else:
+        result, kind = measured[promise.size][HALVING], "ratio" if promise.peer == HARD else "plain_ratio"
+    ratio: float = result[kind]["median"]
     return ratio
 
 
@@ -216,10 +265,24 @@ def _table(measured: dict[Size, dict[str, dict[str, Any]]], sizes: list[Size], r
     return ResultTable(caption, ["operator", "n", "k", "time", "ratio", "nCCS"], rows)
 
 
+def _lean_table(lean: dict[tuple[Size, bool], dict[str, dict[str, Any]]], repetitions: int) -> ResultTable:
+    rows = []
+    for (size, forward), result in lean.items():
+        times = [f"{1e3 * result[name]['cpu_s']['median']:.2f} ms" for name in (HALVING, LEAN)]
+        ratio = f"{result[HALVING]['ratio']['median']:.2f}x"
+        rows.append(["forward" if forward else "forward and backward", str(size.n), str(size.k), *times, ratio])
+    caption = (
+        f"Successive halving beside the algorithm as short as it can be written (no padding, no mask, no order "
+        f"preserved), embeddings of {next(iter(lean))[0].width}: processor time, one document, one thread, float32, "
+        f"medians of {repetitions} interleaved rounds."
+    )
+    return ResultTable(caption, ["what", "n", "k", HALVING, LEAN, "ratio"], rows)
+
+
 STUDY = Study(
     name="topk",
     title="Top-k operators: quality and time against n and k",
-    promised=tuple(f"{p.size}: {HALVING} <= {p.at_most:g}x {p.peer}" for p in PROMISES),
+    promised=tuple(f"{p}: {HALVING} <= {p.at_most:g}x {p.peer}" for p in PROMISES),
     tests=("tests/modeling/test_successive_halving.py", "tests/modeling/test_representation_pooling.py"),
     run=run,
 )
