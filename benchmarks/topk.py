@@ -131,7 +131,7 @@ def time_operators(names: list[str], size: Size, repetitions: int, forward: bool
     def step(operator: Callable[..., tuple[torch.Tensor, torch.Tensor]]) -> None:
         chosen = operator(*inputs, size.k)[0]
         if not forward:
-            torch.autograd.grad((chosen * gradient).sum(), inputs, allow_unused=True)
+            torch.autograd.grad(chosen, inputs, gradient, allow_unused=True)
 
     steps = {name: partial(step, {**CONTESTANTS, LEAN: lean_halving}[name]) for name in names}
     threads = torch.get_num_threads()

@@ -240,6 +240,10 @@ def _strength(values: torch.Tensor, peak: Peak, base: float) -> torch.Tensor:
     return (values * math.log(base)).exp() if peak == "power" else values
 
 
+# Numbers up to which a copy of the embeddings is as good as none: it stays in the processor's cache.
+IN_CACHE = 1 << 20
+
+
 class _Tournament(torch.autograd.Function):
     """
     The tournament, played on the scores, and the sums over the trees of its survivors.
@@ -307,14 +311,14 @@ class _Tournament(torch.autograd.Function):
             one, other = (shares * worth[-1]).chunk(2, 1)
             worth.append(one + other)
         worth.pop()
-        to_values, slope = score_gradient, math.log(ctx.base)
+        to_values, slope = score_gradient, math.log(ctx.base) if ctx.peak == "power" else 1.0
         for pairs, values, shares, weight in levels:
             values = values.gather(1, pairs)
             (one, other), (better, worse), (won, lost) = (x.chunk(2, 1) for x in (worth.pop(), values, shares))
-            up = (weight * (one - other) + to_values * (better - worse)) * won * lost
+            up = (weight * (one - other) + to_values * (better - worse)) * won * lost * slope
             to_strengths = torch.cat([up, -up], 1)
             if ctx.peak == "power":
-                to_strengths = to_strengths * _strength(values, ctx.peak, ctx.base) * slope
+                to_strengths = to_strengths * _strength(values, ctx.peak, ctx.base)
             to_values = torch.addcmul(to_strengths, to_values.repeat(1, 2), shares)
         to_scores = _to_entries(to_values, leaves, real, embeddings.shape[:2].numel())
         return to_embeddings, to_scores.view(embeddings.shape[:2]), *[None] * 6
@@ -336,6 +340,11 @@ def _leaf_gradients(
     (batch, k, size), entries = gradient.shape, embeddings.shape[:2].numel()
     survivors = torch.arange(batch * k, device=leaves.device).view(batch, k).repeat(1, leaves.shape[1] // k)
     survivor, weight = (_to_entries(each, leaves, real, entries) for each in (survivors, weights))
+    if embeddings.numel() <= IN_CACHE:
+        theirs = gradient.reshape(-1, size).index_select(0, survivor).view_as(embeddings)
+        products = torch.linalg.vecdot(embeddings, theirs).flatten()
+        total = theirs * weight.view(*embeddings.shape[:2], 1)
+        return total, products.index_select(0, leaves.flatten()).view_as(leaves)
     weight.requires_grad_()
     # Entry i gets weight[i] times the gradient of its survivor, a bag of one, in one pass over memory; and the
     # derivative of that by weight[i], in the direction of the embeddings, is the product of the two, in another.

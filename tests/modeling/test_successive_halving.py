@@ -76,7 +76,9 @@ def test_fast_form_is_the_plain_one(batch, length, k, size, sort, preserve_order
 @pytest.mark.parametrize("peak", ["power", "exponential"])
 @pytest.mark.parametrize("masked", [False, True], ids=["full", "padded"])
 @pytest.mark.parametrize("sort", [True, False], ids=["sorted", "unsorted"])
-def test_gradients(sort, masked, peak):
+@pytest.mark.parametrize("in_cache", [True, False], ids=["small", "large"])
+def test_gradients(in_cache, sort, masked, peak, monkeypatch):
+    monkeypatch.setattr("broadsheet.modeling.successive_halving.IN_CACHE", 1 << 20 if in_cache else 0)
     embeddings, scores = entries(2, 13, 3)
     mask = torch.arange(13) < torch.tensor([[13], [6]]) if masked else None
     inputs = embeddings.requires_grad_(), scores.requires_grad_()
@@ -115,13 +117,18 @@ def test_padding_changes_not_a_bit(dtype, sort, form):
                 assert torch.equal(actual, expected)
 
 
-def test_padding_is_never_read():
+@pytest.mark.parametrize("in_cache", [True, False], ids=["small", "large"])
+def test_padding_is_never_read(in_cache, monkeypatch):
+    monkeypatch.setattr("broadsheet.modeling.successive_halving.IN_CACHE", 1 << 20 if in_cache else 0)
     embeddings, scores = entries(2, 20, 4)
     mask = torch.arange(20) < torch.tensor([[20], [11]])
-    expected = successive_halving_topk(embeddings, scores, 8, mask)
-    embeddings[1, 11:], scores[1, 11:] = math.nan, math.nan
-    actual = successive_halving_topk(embeddings, scores, 8, mask)
-    for one, other in zip(actual, expected, strict=True):
+    results = []
+    for padding in (0.0, math.nan):
+        embeddings[1, 11:], scores[1, 11:] = padding, padding
+        inputs = embeddings.clone().requires_grad_(), scores.clone().requires_grad_()
+        outputs = successive_halving_topk(*inputs, 8, mask)
+        results.append([*outputs, *torch.autograd.grad(outputs, inputs, [torch.ones_like(each) for each in outputs])])
+    for one, other in zip(*results, strict=True):
         assert torch.equal(one, other)
 
 
