@@ -73,7 +73,7 @@ def lsh_attention(
     """
     length = query.shape[2]
     count = max(2, -(-length // bucket))
-    real = torch.ones(query.shape[0], length, dtype=torch.bool) if mask is None else mask
+    real = torch.ones(query.shape[0], length, dtype=torch.bool, device=query.device) if mask is None else mask
     real = real.unsqueeze(1).expand(query.shape[:3])
     attend = _dense_round if plain else _chunked_round
     outputs, sums = [], []
@@ -93,12 +93,16 @@ def _scores(query: torch.Tensor, key: torch.Tensor, allowed: torch.Tensor, own: 
 
 
 def _dense_round(query: Any, value: Any, buckets: Any, real: Any, order: Any, size: int) -> tuple[Any, Any]:
-    places = torch.zeros_like(order).scatter_(-1, order, torch.arange(order.shape[-1]).expand_as(order))
+    places = torch.zeros_like(order).scatter_(
+        -1, order, torch.arange(order.shape[-1], device=order.device).expand_as(order)
+    )
     chunk = places // size
     distance = chunk.unsqueeze(-1) - chunk.unsqueeze(-2)
     allowed = (buckets.unsqueeze(-1) == buckets.unsqueeze(-2)) & (distance >= 0) & (distance <= 1)
     allowed &= real.unsqueeze(-2)
-    scores = _scores(query, query, allowed, torch.eye(query.shape[2], dtype=torch.bool).expand_as(allowed))
+    scores = _scores(
+        query, query, allowed, torch.eye(query.shape[2], dtype=torch.bool, device=query.device).expand_as(allowed)
+    )
     return scores.softmax(-1) @ value, scores.logsumexp(-1)
 
 
@@ -117,7 +121,7 @@ def _chunked_round(query: Any, value: Any, buckets: Any, real: Any, order: Any, 
         return torch.cat([before, tensor], 3)
 
     q, v, b, r = cut(query, 0), cut(value, 0), cut(buckets, -1), cut(real.long(), 0)
-    place = cut(torch.arange(length).expand_as(order), -2)
+    place = cut(torch.arange(length, device=order.device).expand_as(order), -2)
     keys_real = with_previous(r, 0).bool().unsqueeze(-2)
     allowed = (b.unsqueeze(-1) == with_previous(b, -1).unsqueeze(-2)) & keys_real
     own = place.unsqueeze(-1) == with_previous(place, -1).unsqueeze(-2)

@@ -184,6 +184,12 @@ class PyramidionConfig(WarmStartConfigMixin, PreTrainedConfig):
         reads_scores = self.operator not in ("mean", "max", "index", "random")
         if self.encoder_lengths and self.scorer is None and reads_scores:
             raise ValueError(f'operator="{self.operator}" needs scores; set scorer, for example "linear".')
+        powers = self.encoder_lengths and self.operator == "successive_halving" and self.peak == "power"
+        if powers and self.score_activation is None and self.scorer not in ("index", "random"):
+            raise ValueError(
+                'score_activation=None leaves scores without a limit, which overflow peak="power"; set '
+                'score_activation="sigmoid", or peak="exponential".'
+            )
         if self.scorer == "attention" and self.operator != "hard":
             raise ValueError('scorer="attention" goes with operator="hard": its scores have no gradient and no range.')
         if self.is_encoder_decoder is not True:

@@ -145,7 +145,7 @@ class EncoderHeadMixin:
         """`labels` int `[batch, length]`, -100 where nothing is predicted; logits `[batch, length, vocab]`."""
         loss = None
         if labels is not None:
-            loss = self.loss_function(logits, labels, vocab_size=self.config.vocab_size, **kwargs)
+            loss = self.loss_function(logits, labels.contiguous(), vocab_size=self.config.vocab_size, **kwargs)
         return MaskedLMOutput(loss, logits, outputs.hidden_states, outputs.attentions)
 
     def token_classification_output(
@@ -156,7 +156,7 @@ class EncoderHeadMixin:
         **kwargs: Any,
     ) -> TokenClassifierOutput:
         """`labels` int `[batch, length]`, -100 where nothing is predicted; logits `[batch, length, labels]`."""
-        loss = None if labels is None else self.loss_function(logits, labels, self.config, **kwargs)
+        loss = None if labels is None else self.loss_function(logits, labels.contiguous(), self.config, **kwargs)
         return TokenClassifierOutput(loss, logits, outputs.hidden_states, outputs.attentions)
 
     def sequence_classification_output(
@@ -169,7 +169,7 @@ class EncoderHeadMixin:
         """`labels` `[batch]` or, for several labels at once, float `[batch, labels]`; logits `[batch, labels]`."""
         loss = None
         if labels is not None:
-            loss = self.loss_function(labels=labels, pooled_logits=logits, config=self.config, **kwargs)
+            loss = self.loss_function(labels=labels.contiguous(), pooled_logits=logits, config=self.config, **kwargs)
             items = kwargs.get("num_items_in_batch")
             if items is not None and self.config.problem_type != "single_label_classification":
                 # transformers' loss of numbers and of several labels is the mean of this batch all the same, though

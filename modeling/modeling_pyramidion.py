@@ -339,7 +339,9 @@ class PyramidionForConditionalGeneration(PyramidionPreTrainedModel, GenerationMi
         logits = self.lm_head(outputs.last_hidden_state)
         loss = None
         if labels is not None:
-            loss = self.loss_function(logits, labels, vocab_size=self.config.vocab_size, num_items_in_batch=items)
+            loss = self.loss_function(
+                logits, labels.contiguous(), vocab_size=self.config.vocab_size, num_items_in_batch=items
+            )
         return Seq2SeqLMOutput(
             loss=loss,
             logits=logits,

@@ -19,6 +19,7 @@ from .pyramidion_layers import PyramidionDecoderAttention, PyramidionEmbeddings,
 from .representation_pooling import LinearScorer, RepresentationPooling, make_scorer
 from .successive_halving import padded_length
 from .token_inputs import check_token_inputs
+from .topk_operators import OPERATORS
 from .tracing import is_traced
 from .warm_start import WarmStartModelMixin
 
@@ -109,10 +110,10 @@ class PyramidionEncoder(PyramidionPreTrainedModel):
         self.train(self.training)
 
     def train(self, mode: bool = True) -> "PyramidionEncoder":
-        """As usual; the scorers of layers that do not pool are frozen, else distributed training waits for them."""
+        """As usual; scorers that no gradient reaches are frozen, else distributed training waits for them."""
         super().train(mode)
         for pooling, k in zip(self.pooling, self.pooled, strict=True):
-            if k is None:
+            if k is None or not OPERATORS[self.config.operator].teaches_scores:
                 pooling.requires_grad_(False)
         return self
 
@@ -174,6 +175,11 @@ class PyramidionEncoder(PyramidionPreTrainedModel):
                 pooled = self.pooling[place](hidden_states, k, mask, received[0] if received else None)
                 length = min(length, k) if not is_traced() else k
                 hidden_states, mask, blocks = self._cut(pooled.hidden_states, pooled.mask)
+            elif k is not None and self.training and not is_traced():
+                # Distributed training waits for the scorer's gradient in batches of short documents too.
+                hidden_states = hidden_states + sum(
+                    0.0 * each.sum() for each in self.pooling[place].parameters() if each.requires_grad
+                )
         if hidden_states.shape[1] != length and config.mask_padding:
             hidden_states, mask = hidden_states[:, :length], None if mask is None else mask[:, :length]
         if mask is not None:

@@ -133,6 +133,12 @@ class RepresentationPooling(nn.Module):
             raise ValueError(f"There is no operator {operator!r}; choose one of {', '.join(OPERATORS)}.")
         if scorer is None and OPERATORS[operator].reads_scores:
             raise ValueError(f"The operator {operator!r} reads scores; pass a scorer.")
+        free = isinstance(scorer, AttentionScorer) or not (score_activation or isinstance(scorer, UNSCALED))
+        if operator == "successive_halving" and options.get("peak", "power") == "power" and free:
+            raise ValueError(
+                "Scores without a limit overflow base^score, the power form of successive halving; set "
+                'score_activation to "sigmoid" (the attention scorer has none), or peak to "exponential".'
+            )
         self.scorer = scorer
         self.operator = operator
         self.score_activation = score_activation
@@ -173,7 +179,7 @@ class RepresentationPooling(nn.Module):
         return Pooled(pooled, real, kept)
 
 
-# Their scores are in 0..1, or only compared.
+# Their scores are left as they are: in 0..1, or those of the attention received, which are only compared.
 UNSCALED = (AttentionScorer, IndexScorer, RandomScorer)
 
 

@@ -59,12 +59,12 @@ def plain_successive_halving(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The plain form of `successive_halving_topk`, which see: every round on all embeddings, under autograd."""
     length, dtype = scores.shape[1], embeddings.dtype
-    exact = torch.promote_types(scores.dtype, torch.float32)
+    exact = torch.promote_types(torch.promote_types(scores.dtype, dtype), torch.float32)
     missing = padded_length(length, k) - length
     real = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.bool()
     real = nn.functional.pad(real, (0, missing))
     values = nn.functional.pad(scores.to(exact), (0, missing)).masked_fill(~real, 0.0)
-    vectors = nn.functional.pad(embeddings.to(torch.promote_types(dtype, torch.float32)), (0, 0, 0, missing))
+    vectors = nn.functional.pad(embeddings.to(exact), (0, 0, 0, missing))
     vectors = vectors.masked_fill(~real.unsqueeze(-1), 0.0)
     places = torch.arange(length + missing, device=scores.device).expand_as(values)
     played = real.sum(1, keepdim=True) > k
@@ -85,7 +85,7 @@ def plain_successive_halving(
         vectors = first.unsqueeze(-1) * vectors[:, :half] + second.unsqueeze(-1) * vectors[:, half:].flip(1)
         places = torch.where(first >= second, places[:, :half], places[:, half:].flip(1))
         real = real[:, :half]
-    if missing + length > k:
+    if missing + length > k or mask is not None:
         # A document that fits keeps its order: without padding it would not have been played.
         own_order = torch.where(real, places, length + missing)
         if not preserve_order:
@@ -115,7 +115,8 @@ def successive_halving_topk(
     Args:
         embeddings: `[batch, length, size]`.
         scores: `[batch, length]`; with the power form in 0..1, beyond which its softmax is all but hard (scores of 4.0
-            and 3.9 leave no gradient). The weights are computed in float32 at least.
+            and 3.9 leave no gradient), and not a number from 29 on, in float32. The weights are computed in float32 at
+            least.
         k: how many are left, 1 to length.
         mask: `[batch, length]`, False or 0 for padding, which never wins nor weighs; None for none.
         peak: "power", weights e^(base^v) normalised (the authors' code); "exponential", e^v normalised (Appendix B).
@@ -134,8 +135,8 @@ def successive_halving_topk(
     check_operands(embeddings, scores, k, mask, "successive_halving_topk")
     if is_traced():
         return plain_successive_halving(embeddings, scores, k, mask, peak, base, sort, preserve_order)
-    values = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    wide = embeddings.to(torch.promote_types(embeddings.dtype, torch.float32))
+    exact = torch.promote_types(torch.promote_types(scores.dtype, embeddings.dtype), torch.float32)
+    wide, values = embeddings.to(exact), scores.to(exact)
     vectors, survivors = _Tournament.apply(wide, values, k, mask, peak, base, sort, preserve_order)
     return vectors.to(embeddings.dtype), survivors.to(scores.dtype)
 
@@ -282,10 +283,10 @@ class _Tournament(torch.autograd.Function):
             levels.append((pairs, values, shares, weights))
             weights = (weights.unsqueeze(1) * shares.unflatten(1, (2, -1))).flatten(1)
             nodes = order.gather(1, pairs)
-        real = None
+        real = empty = None
         if padded:
-            real = scores.gather(1, nodes) > -math.inf
-            survivors = survivors.masked_fill(survivors == -math.inf, 0.0)
+            real, empty = scores.gather(1, nodes) > -math.inf, survivors == -math.inf
+            survivors = survivors.masked_fill(empty, 0.0)
             weights = weights.masked_fill(~real, 0.0)
             # Padding is never read: in its place stands the strongest leaf, with weight 0.
             strongest = nodes[:, :k].where(real[:, :k], 0).repeat(1, nodes.shape[1] // k)
@@ -295,6 +296,9 @@ class _Tournament(torch.autograd.Function):
         bags = nn.functional.embedding_bag(
             _trees(nodes, k), embeddings.reshape(-1, size), mode="sum", per_sample_weights=_trees(weights, k)
         )
+        if empty is not None:
+            # Where there is no entry at all, padding has been read.
+            bags = bags.masked_fill(empty.flatten().unsqueeze(-1), 0.0)
         ctx.save_for_backward(embeddings, nodes, real, weights, *(each for level in levels for each in level))
         ctx.peak, ctx.base = peak, base
         return bags.view(batch, k, size), survivors

@@ -155,6 +155,32 @@ def test_pooling_module():
         RepresentationPooling(None, "hard")
     with pytest.raises(ValueError, match="pass received"):
         RepresentationPooling(AttentionScorer(), "hard")(hidden, 8)
+    for scorer, activation in ((AttentionScorer(), "sigmoid"), (LinearScorer(4), None)):
+        with pytest.raises(ValueError, match="Scores without a limit overflow"):
+            RepresentationPooling(scorer, score_activation=activation)
+        RepresentationPooling(scorer, score_activation=activation, peak="exponential")
+
+
+TINY = {
+    "vocab_size": 20, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 8, "num_hidden_layers": 2,
+    "decoder_layers": 1, "block_size": 4, "max_source_length": 16, "encoder_lengths": [16, 4],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("length", [3, 4, 5, 16])
+@pytest.mark.parametrize("operator", ["successive_halving", "iterative", "lapsum", "hard", "mean", "max", "random"])
+def test_what_can_be_trained_gets_a_gradient_from_each_batch(operator, length):
+    """Of short documents, which are not pooled, too: distributed training waits for all gradients."""
+    model = PyramidionForConditionalGeneration(PyramidionConfig(**TINY, operator=operator)).train()
+    ids = torch.randint(5, 20, (2, length), generator=torch.Generator().manual_seed(0))
+    model(input_ids=ids, labels=ids[:, :2]).loss.backward()
+    lacking = [name for name, each in model.named_parameters() if each.requires_grad and each.grad is None]
+    assert not lacking
+    learns = operator in ("successive_halving", "iterative", "lapsum")
+    weight = model.pyramidion.encoder.pooling[1].scorer.weight
+    assert weight.requires_grad == learns
+    if learns:
+        assert bool(weight.grad.any()) == (length > 4)
 
 
 def test_blocks():
@@ -188,6 +214,10 @@ def test_presets():
         ({"encoder_lengths": [8192, 8192, 4096, 3000, 512, 512]}, "goes from 4096 to 3000"),
         ({"encoder_lengths": [512, 8192, 512, 512, 512, 512]}, "goes from 512 to 8192"),
         ({"encoder_lengths": [8192] * 5 + [512], "scorer": None}, "needs scores"),
+        (
+            {"score_activation": None, "encoder_lengths": [8192] * 5 + [512]},
+            'set score_activation="sigmoid", or peak="exponential"',
+        ),
         ({"scorer": "attention"}, 'goes with operator="hard"'),
         ({"num_attention_heads": 7}, "no multiple"),
         ({"num_attention_heads": 0}, "num_attention_heads=0 is too small; set it to 1 or more"),

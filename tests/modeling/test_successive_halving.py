@@ -133,6 +133,39 @@ def test_padding_is_never_read(in_cache, monkeypatch):
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_a_document_of_padding_alone_is_empty(form):
+    embeddings, scores = entries(2, 20, 4)
+    mask = torch.arange(20) < torch.tensor([[20], [0]])
+    embeddings[1] = math.nan
+    vectors, values = form(embeddings, scores, 8, mask)
+    assert not vectors[1].any()
+    assert not values[1].any()
+
+
+@pytest.mark.parametrize("k", [8, 4])
+@pytest.mark.parametrize("form", FORMS)
+def test_padding_comes_last_wherever_it_stood(form, k):
+    embeddings, scores = entries(1, 8, 3)
+    mask = torch.tensor([[False, True, False, True, True, False, False, False]])
+    vectors, values = form(embeddings, scores, k, mask)
+    assert torch.equal(vectors[0, :3], embeddings[0, [1, 3, 4]])
+    assert torch.equal(values[0, :3], scores[0, [1, 3, 4]])
+    assert not vectors[0, 3:].any()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("wide", "narrow"), [(torch.float64, torch.float32), (torch.float32, torch.bfloat16)])
+def test_embeddings_and_scores_of_two_precisions(form, wide, narrow):
+    embeddings, scores = entries(2, 16, 4)
+    for one, other in ((wide, narrow), (narrow, wide)):
+        inputs = embeddings.to(one).requires_grad_(), scores.to(other).requires_grad_()
+        outputs = form(*inputs, 4)
+        assert [each.dtype for each in outputs] == [one, other]
+        gradients = torch.autograd.grad(outputs, inputs, [torch.ones_like(each) for each in outputs])
+        assert [each.dtype for each in gradients] == [one, other]
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_padding_among_the_survivors_is_empty(form):
     """What stands behind the real survivors is 0 and passes no gradient on, even where a loss takes it along."""
     embeddings, scores = entries(2, 20, 4)
