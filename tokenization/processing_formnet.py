@@ -36,7 +36,7 @@ class FormNetProcessor(LayoutProcessor):
         "bbox": TensorSpec(("length", 4), "float32", 0.0),
         "graph_neighbors": TensorSpec(("length", WORD_NEIGHBORS + CHAIN_LINKS), "int32", -1, holds_positions=True),
     }
-    largest_coordinate: ClassVar[int] = 1000
+    largest_coordinate: int = 1000
     add_special_tokens: ClassVar[bool] = False
 
     def __init__(

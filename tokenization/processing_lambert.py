@@ -36,7 +36,7 @@ class LambertProcessor(LayoutProcessor):
     """
 
     tensors: ClassVar[dict[str, TensorSpec]] = {"bbox": TensorSpec(("length", 4), "float32", 0.0)}
-    largest_coordinate: ClassVar[int] = 1
+    largest_coordinate: int = 1
     integer_boxes: ClassVar[bool] = False
 
     def __init__(

@@ -65,7 +65,7 @@ class LayoutProcessor(ProcessorMixin):
     """
 
     tensors: ClassVar[dict[str, TensorSpec]] = {}
-    largest_coordinate: ClassVar[int] = 1000
+    largest_coordinate: int = 1000
     integer_boxes: ClassVar[bool] = True
     boxes_required: ClassVar[bool] = True
     add_special_tokens: ClassVar[bool] = True

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
@@ -30,9 +30,9 @@ class LongLayoutLMProcessor(LayoutProcessor):
     """
     Words and boxes in, `input_ids`, `attention_mask` and `bbox` out, and what the spatial patterns need.
 
-    `bbox [windows, length, 4]` is int64 in 0..1023: the pages of the window under each other, each scaled to the width
-    of the first, and the stack scaled to the tables; the box of the word for each of its sub-words, [0, 0, 0, 0] for
-    special tokens and padding. Without `page_sizes` boxes must already be in 0..1023.
+    `bbox [windows, length, 4]` is int64 in 0..1023 (`largest_coordinate`): the pages of the window under each other,
+    each scaled to the width of the first, and the stack scaled to the tables; the box of the word for each of its
+    sub-words, [0, 0, 0, 0] for special tokens and padding. Without `page_sizes` boxes must already be in that range.
 
     For the patterns "distance", "distance_sliding_window" and "union" also `neighbors [windows, length, M]`, int32:
     the tokens of the window nearest to each by the distance of their boxes' centres in the unscaled stack, itself
@@ -50,9 +50,8 @@ class LongLayoutLMProcessor(LayoutProcessor):
         attention_window: as in the model's config.
         page_stacking: "stack"; or "page": each page fills the 2-D tables, for documents of many pages. Neighbours are
             those of the stack either way.
+        largest_coordinate: of `bbox`. 1023, all rows of the tables but one; 1000 for tables that a LayoutLM trained.
     """
-
-    largest_coordinate: ClassVar[int] = 1023
 
     def __init__(
         self,
@@ -64,6 +63,7 @@ class LongLayoutLMProcessor(LayoutProcessor):
         num_neighbors: int = 128,
         attention_window: int = 512,
         page_stacking: str = "stack",
+        largest_coordinate: int = 1023,
         **kwargs: Any,
     ) -> None:
         if attention_pattern not in PATTERNS:
@@ -76,16 +76,26 @@ class LongLayoutLMProcessor(LayoutProcessor):
             raise InputError(
                 f"attention_window is {attention_window}; half of it lies before a token, set it to an even number."
             )
+        if largest_coordinate < 1:
+            raise InputError(
+                f"largest_coordinate is {largest_coordinate}; boxes need at least 0 and 1, set it to 1000."
+            )
         super().__init__(tokenizer, subword_boxes, only_label_first_subword, id2label, **kwargs)
         self.attention_pattern = attention_pattern
         self.num_neighbors = num_neighbors
         self.attention_window = attention_window
         self.page_stacking = page_stacking
+        self.largest_coordinate = largest_coordinate
 
     def configure(self, config: Any) -> None:
-        """Take `attention_pattern`, `num_neighbors` and `attention_window` from a `LongLayoutLMConfig`."""
+        """
+        Take `attention_pattern`, `num_neighbors` and `attention_window` from a `LongLayoutLMConfig`, and no larger
+        coordinates than its tables have rows for.
+        """
         for name in ("attention_pattern", "num_neighbors", "attention_window"):
             setattr(self, name, getattr(config, name))
+        rows = config.max_2d_position_embeddings
+        self.largest_coordinate = min(self.largest_coordinate, rows - 1)
 
     @property
     def neighbors_needed(self) -> int:
@@ -104,7 +114,7 @@ class LongLayoutLMProcessor(LayoutProcessor):
         return declared
 
     def layout_tensors(self, window: Window) -> dict[str, np.ndarray]:
-        """`bbox` int64 `[length, 4]`, 0..1023; `neighbors` int32 `[length, M]`; `spatial_order` int32 `[length]`."""
+        """`bbox` int64 `[length, 4]`; `neighbors` int32 `[length, M]`; `spatial_order` int32 `[length]`."""
         boxes, pages, sizes, largest = window.boxes, window.page_ids, window.page_sizes, self.largest_coordinate
         on_page = pages >= 0
         stacked, width, height = boxes, float(largest), float(largest)

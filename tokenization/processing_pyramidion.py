@@ -26,7 +26,7 @@ class PyramidionProcessor(LayoutProcessor):
     """
 
     tensors: ClassVar[dict[str, TensorSpec]] = {"bbox": TensorSpec(("length", 4), "int64", 0)}
-    largest_coordinate: ClassVar[int] = 1000
+    largest_coordinate: int = 1000
     boxes_required: ClassVar[bool] = False
 
     def layout_tensors(self, window: Window) -> dict[str, np.ndarray]:

@@ -20,7 +20,7 @@ class SkimformerProcessor(LayoutProcessor):
     """
 
     tensors: ClassVar[dict[str, TensorSpec]] = {"bbox": TensorSpec(("length", 4), "int64", 0)}
-    largest_coordinate: ClassVar[int] = 1000
+    largest_coordinate: int = 1000
 
     def layout_tensors(self, window: Window) -> dict[str, np.ndarray]:
         """`bbox`: int64 `[length, 4]`, 0..1000."""

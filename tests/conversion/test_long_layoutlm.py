@@ -33,10 +33,16 @@ from transformers import (
     RobertaForMaskedLM,
     RobertaForQuestionAnswering,
     RobertaForSequenceClassification,
+    RobertaForTokenClassification,
     RobertaModel,
 )
 
-from broadsheet.conversion.long_layoutlm import convert_long_layoutlm, load_long_layoutlm, main
+from broadsheet.conversion.long_layoutlm import (
+    convert_long_layoutlm,
+    load_long_layoutlm,
+    long_layoutlm_processor,
+    main,
+)
 from broadsheet.modeling.modeling_long_layoutlm import (
     LongLayoutLMForSequenceClassification,
     LongLayoutLMForTokenClassification,
@@ -58,14 +64,17 @@ PAIRS = [
     (BertForMaskedLM, AutoModelForMaskedLM, "logits"),
     (BertForPreTraining, AutoModelForMaskedLM, ""),
     (BertForSequenceClassification, AutoModelForSequenceClassification, "logits"),
+    (BertForTokenClassification, AutoModelForTokenClassification, "logits"),
     (BertForQuestionAnswering, AutoModelForQuestionAnswering, "start_logits end_logits"),
     (LayoutLMModel, AutoModel, "last_hidden_state pooler_output"),
     (LayoutLMForMaskedLM, AutoModelForMaskedLM, "logits"),
     (LayoutLMForSequenceClassification, AutoModelForSequenceClassification, "logits"),
+    (LayoutLMForTokenClassification, AutoModelForTokenClassification, "logits"),
     (LayoutLMForQuestionAnswering, AutoModelForQuestionAnswering, "start_logits end_logits"),
     (RobertaModel, AutoModel, "last_hidden_state pooler_output"),
     (RobertaForMaskedLM, AutoModelForMaskedLM, "logits"),
     (RobertaForSequenceClassification, AutoModelForSequenceClassification, "logits"),
+    (RobertaForTokenClassification, AutoModelForTokenClassification, "logits"),
     (RobertaForQuestionAnswering, AutoModelForQuestionAnswering, "start_logits end_logits"),
 ]
 
@@ -160,6 +169,41 @@ def test_other_labels_get_a_new_head(tmp_path: Path) -> None:
     labels = {"id2label": dict(enumerate(names)), "label2id": {name: index for index, name in enumerate(names)}}
     model = load_long_layoutlm(tmp_path, LongLayoutLMForSequenceClassification, **labels)
     assert model.classifier.out_proj.weight.shape == (4, 24)
+
+
+def test_a_token_head_for_other_labels_is_new_and_has_two_layers(tmp_path: Path) -> None:
+    parent = write_parent(tmp_path, LayoutLMForTokenClassification)
+    names = {0: "O", 1: "B-Y", 2: "I-Y"}
+    new = load_long_layoutlm(tmp_path, LongLayoutLMForTokenClassification, id2label=names)
+    assert new.config.classifier_act == "tanh"
+    assert not torch.equal(new.classifier.dense.weight, torch.eye(24))
+    assert not torch.equal(new.classifier.out_proj.weight, parent.classifier.weight)
+    labelled = {"id2label": parent.config.id2label, "label2id": parent.config.label2id}
+    kept = load_long_layoutlm(tmp_path, LongLayoutLMForTokenClassification, **labelled)
+    assert torch.equal(kept.classifier.out_proj.weight, parent.classifier.weight)
+    write_parent(tmp_path / "headless", LayoutLMModel)
+    headless = load_long_layoutlm(tmp_path / "headless", LongLayoutLMForTokenClassification)
+    assert headless.config.classifier_act == "tanh"
+    assert not torch.equal(headless.classifier.dense.weight, torch.eye(24))
+
+
+def test_a_layoutlms_boxes_stay_its_own(tmp_path: Path) -> None:
+    """In whole thousandths of each page, as it was trained; a BERT has none to keep."""
+    write_parent(tmp_path / "layoutlm", LayoutLMModel)
+    convert_long_layoutlm(tmp_path / "layoutlm", tmp_path / "long", 40)
+    processor = AutoProcessor.from_pretrained(tmp_path / "long")
+    assert (processor.largest_coordinate, processor.page_stacking) == (63, "page")  # its tables have 64 rows
+    write_parent(tmp_path / "bert", BertModel)
+    convert_long_layoutlm(tmp_path / "bert", tmp_path / "longer", 40)
+    processor = AutoProcessor.from_pretrained(tmp_path / "longer")
+    assert (processor.largest_coordinate, processor.page_stacking) == (1023, "stack")
+
+    document = {
+        "words": ["a", "b"], "boxes": [[50, 100, 100, 110]] * 2, "page_ids": [0, 1], "page_sizes": [[100, 200]] * 2,
+    }  # fmt: skip
+    made = long_layoutlm_processor(tiny_tokenizer("wordpiece"), "layoutlm")
+    found = made(documents=document, return_tensors="np")["bbox"][0]
+    assert found[found.any(-1)].tolist() == [[500, 500, 1000, 550]] * 2
 
 
 def test_as_many_labels_of_other_names_get_a_new_head_too(tmp_path: Path) -> None:

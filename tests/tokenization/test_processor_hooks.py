@@ -18,7 +18,7 @@ class PageHeightProcessor(LayoutProcessor):
     """Float boxes divided by the page's height; boxes without pages are such already."""
 
     tensors: ClassVar[dict[str, TensorSpec]] = {"bbox": TensorSpec(("length", 4), "float32", 0)}
-    largest_coordinate: ClassVar[int] = 10
+    largest_coordinate: int = 10
     integer_boxes: ClassVar[bool] = False
 
     def layout_tensors(self, window):
@@ -48,7 +48,7 @@ class StackedPagesProcessor(LayoutProcessor):
         "bbox": TensorSpec(("length", 4)),
         "neighbors": TensorSpec(("length", 1), "int32", -1, holds_positions=True),
     }
-    largest_coordinate: ClassVar[int] = 1023
+    largest_coordinate: int = 1023
 
     def layout_tensors(self, window):
         pages = np.unique(window.page_ids[window.page_ids >= 0])

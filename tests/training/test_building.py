@@ -90,6 +90,15 @@ def test_as_many_labels_of_other_names_get_a_new_head(tmp_path, parent, wanted):
     assert not [name for name in fresh if "embeddings.word" in name or "encoder." in name]
 
 
+def test_pages_are_stacked_as_asked(bert):
+    for wanted, default in (("lambert", "page"), ("long_layoutlm", "stack")):
+        assert built(bert, model_type=wanted)[1].page_stacking == default
+        for stacking in ("page", "stack"):
+            assert built(bert, model_type=wanted, page_stacking=stacking)[1].page_stacking == stacking
+    with pytest.raises(InputError, match="A bert_with_skim_embeddings has no page_stacking; leave it out"):
+        built(bert, model_type="bert_with_skim_embeddings", page_stacking="page")
+
+
 def test_one_bert_starts_long_layoutlm_longformer_and_layoutlm(bert):
     parent = AutoModelForTokenClassification.from_pretrained(bert).base_model
     models = {}

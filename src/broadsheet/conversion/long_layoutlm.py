@@ -3,8 +3,9 @@
 
 The position table is repeated until it reaches `--positions` tokens, and the global tokens' projections start as
 copies of the others, as Longformer's authors made theirs of RoBERTa (Longformer, section 5). On inputs that the parent
-could read, with a window around all of them, the result gives the parent's outputs. It keeps a LayoutLM's 2-D tables;
-those that a BERT or RoBERTa lacks start at zero. Longformer's and BigBird's checkpoints need no conversion to be
+could read, with a window around all of them, the result gives the parent's outputs, its head included. It keeps a
+LayoutLM's 2-D tables, and its processor the boxes that go with them: 0..1000 of each page. Tables that a BERT or
+RoBERTa lacks start at zero. Longformer's and BigBird's checkpoints need no conversion to be
 loaded (`LongLayoutLMModel.from_pretrained`).
 """
 
@@ -22,12 +23,13 @@ from transformers import (
     AutoModelForMaskedLM,
     AutoModelForQuestionAnswering,
     AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
     LayoutLMForQuestionAnswering,
     PreTrainedModel,
 )
 
 from broadsheet.conversion.lambert import SAME_FIELDS, read_tokenizer
-from broadsheet.conversion.reading import check_output, find_config, read_config, renew_outputs
+from broadsheet.conversion.reading import check_output, find_config, other_labels, read_config, renew_outputs
 from broadsheet.modeling.configuration_long_layoutlm import LongLayoutLMConfig
 from broadsheet.modeling.modeling_long_layoutlm import (
     LongLayoutLMForMaskedLM,
@@ -47,6 +49,7 @@ POSITIONS = 4096
 HEADS: dict[Any, Any] = {
     LongLayoutLMForMaskedLM: AutoModelForMaskedLM,
     LongLayoutLMForSequenceClassification: AutoModelForSequenceClassification,
+    LongLayoutLMForTokenClassification: AutoModelForTokenClassification,
     LongLayoutLMForQuestionAnswering: AutoModelForQuestionAnswering,
 }
 # Ends of architecture names, and what they become. Nothing matches: no head.
@@ -70,6 +73,7 @@ HEAD_NAMES: dict[Any, dict[str, str]] = {
         r"^(bert|layoutlm)\.pooler\.dense\.": "classifier.dense.",
         r"^classifier\.(?=weight|bias)": "classifier.out_proj.",
     },
+    LongLayoutLMForTokenClassification: {r"^classifier\.": "classifier.out_proj."},
 }
 LAYOUT_TABLES = r"embeddings\.[xyhw]_position_embeddings\."
 
@@ -100,11 +104,19 @@ def convert_long_layoutlm(
     model = load_long_layoutlm(folder, model_class, positions, **settings).eval()
     tokenizer = read_tokenizer(folder)
     tokenizer.model_max_length = positions
-    processor = LongLayoutLMProcessor(tokenizer, id2label=model.config.id2label if model_class in LABELLED else None)
+    processor = long_layoutlm_processor(tokenizer, read_config(folder)["model_type"])
+    processor.id2label = model.config.id2label if model_class in LABELLED else None
     processor.configure(model.config)
     model.save_pretrained(target)
     processor.save_pretrained(target)
     return model
+
+
+def long_layoutlm_processor(tokenizer: Any, parent: str) -> LongLayoutLMProcessor:
+    """The processor of a model that starts from the model type `parent`: a LayoutLM's tables know single pages."""
+    if parent == "layoutlm":
+        return LongLayoutLMProcessor(tokenizer, page_stacking="page", largest_coordinate=1000)
+    return LongLayoutLMProcessor(tokenizer)
 
 
 def load_long_layoutlm(
@@ -115,8 +127,8 @@ def load_long_layoutlm(
 
     Args:
         folder: of the checkpoint, or its name on the Hub.
-        model_class: `LongLayoutLMForTokenClassification` or another class of LongLayoutLM's. Its head of two layers
-            is new for token classification: the parents' has one.
+        model_class: `LongLayoutLMForTokenClassification` or another class of LongLayoutLM's. Where the parent labels
+            tokens, with one layer, that stands behind a first layer that changes nothing.
         positions: how many tokens the model reads.
         settings: of `LongLayoutLMConfig`; `id2label` replaces a head for other labels by a new one.
 
@@ -188,8 +200,17 @@ def _from_parent(
         own["max_2d_position_embeddings"] = theirs.max_2d_position_embeddings
     if found != "roberta":
         own["lm_head_act"] = theirs.hidden_act
+    labels_tokens = model_class is LongLayoutLMForTokenClassification
+    keeps_head = labels_tokens and _has_head(fields, model_class) and not other_labels(fields, settings)
+    if keeps_head:
+        own["classifier_act"] = "linear"
     model = model_class(LongLayoutLMConfig(**{**own, **settings}))
     weights = _our_weights(model, source, offset, positions)
+    if keeps_head:
+        size = model.config.hidden_size
+        weights |= {"classifier.dense.weight": torch.eye(size), "classifier.dense.bias": torch.zeros(size)}
+    elif labels_tokens:
+        weights = {name: value for name, value in weights.items() if not name.startswith("classifier.")}
     missing, unexpected = model.load_state_dict(weights, strict=False)
     new = [name for name in missing if not re.search(LAYOUT_TABLES, name) and not _is_head(model, name)]
     unread = [name for name in unexpected if not re.search(r"position_ids|pooler\.|^cls\.seq_relationship", name)]
@@ -216,6 +237,11 @@ def _our_weights(
     for name in [name for name in model.state_dict() if re.search(r"_global\.(weight|bias)$", name)]:
         weights[name] = weights[name.replace("_global.", ".")]
     return weights
+
+
+def _has_head(fields: dict[str, Any], model_class: Any) -> bool:
+    ending = next(ending for ending, ours in ENDINGS.items() if ours is model_class)
+    return str((fields.get("architectures") or [""])[0]).endswith(ending)
 
 
 def _is_head(model: PreTrainedModel, name: str) -> bool:

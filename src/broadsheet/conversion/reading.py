@@ -95,6 +95,12 @@ def check_sizes(folder: str, model_class: Any, report: dict[str, Any]) -> None:
             )
 
 
+def other_labels(fields: dict[str, Any], settings: dict[str, Any]) -> bool:
+    """Whether the settings of a model name other labels (`id2label`) than the checkpoint's configuration."""
+    labels = settings.get("id2label")
+    return labels is not None and list((fields.get("id2label") or {}).values()) != list(labels.values())
+
+
 @torch.no_grad()
 def renew_outputs(model: Any, fields: dict[str, Any], settings: dict[str, Any]) -> None:
     """
@@ -105,9 +111,8 @@ def renew_outputs(model: Any, fields: dict[str, Any], settings: dict[str, Any]) 
         fields: the checkpoint's configuration.
         settings: of the model; `id2label` holds the labels asked for.
     """
-    labels, head = settings.get("id2label"), getattr(model, "classifier", None)
-    known = list((fields.get("id2label") or {}).values())
-    if not labels or head is None or known == list(labels.values()):
+    head = getattr(model, "classifier", None)
+    if head is None or not other_labels(fields, settings):
         return
     owner, name = (head, "out_proj") if hasattr(head, "out_proj") else (model, "classifier")
     old = getattr(owner, name)

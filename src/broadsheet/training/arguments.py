@@ -78,6 +78,11 @@ class ModelArguments:
     subword_boxes: Literal["word", "split"] | None = _field(
         None, "Box of a sub-word: its word's, or its share of it (default: the model's own)."
     )
+    page_stacking: Literal["page", "stack"] | None = _field(
+        None,
+        "For lambert and long_layoutlm: each page has coordinates of its own, or the pages of a window stand under "
+        "each other (default: the model's own).",
+    )
     new_head: bool = _field(False, "Replace the checkpoint's head where it was trained for other labels.")
 
 
@@ -149,7 +154,11 @@ class EvaluationArguments:
     task: Literal["token_classification", "sequence_classification", "question_answering"] = _field(
         "token_classification", "Label the words, classify documents, or find the words that answer questions."
     )
-    scheme: str = _field("IOB2", "Tagging scheme of the word labels, or plain for one class a word.")
+    scheme: str | None = _field(
+        None,
+        "Tagging scheme of the word labels, or plain for one class a word (default: as the model was trained, or "
+        "IOB2).",
+    )
     box_level: Literal["word", "segment"] | None = _field(
         None, "Boxes of the words or of their text blocks (default: as the model was trained, or word)."
     )
@@ -250,7 +259,8 @@ def parse_settings(value: str | None, name: str) -> dict[str, Any]:
         key, separator, text = (part.strip() for part in entry.partition("="))
         if not separator or not key:
             raise InputError(f"--{name} has the entry {entry!r}; write it as name=value, separated by commas.")
-        settings[key] = _value(text)
+        # A password of digits is no number.
+        settings[key] = text if key.rpartition(".")[2] == "password" else _value(text)
     return settings
 
 

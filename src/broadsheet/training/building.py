@@ -9,7 +9,7 @@ from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoProcessor, AutoTokenizer, PreTrainedConfig
 
 from broadsheet.conversion.lambert import load_lambert, read_tokenizer
-from broadsheet.conversion.long_layoutlm import POSITIONS, SOURCES, load_long_layoutlm
+from broadsheet.conversion.long_layoutlm import POSITIONS, SOURCES, load_long_layoutlm, long_layoutlm_processor
 from broadsheet.conversion.reading import check_sizes, renew_outputs
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.word_tokenization import special_tokens
@@ -236,7 +236,8 @@ def _build_from_parent(
     tokenizer = read_tokenizer(path)
     _check_length(path, network.config, max_length)
     _set_limit(tokenizer, network.config)
-    processor = member.processor(tokenizer)
+    converted = wanted == "long_layoutlm" and found in SOURCES
+    processor = long_layoutlm_processor(tokenizer, found) if converted else member.processor(tokenizer)
     _configure(processor, model, labels, network.config)
     return network, processor
 
@@ -279,8 +280,13 @@ def _configure(processor: Any, model: ModelArguments, labels: list[str], config:
     processor.id2label = dict(enumerate(labels)) or None
     if hasattr(processor, "configure"):
         processor.configure(config)
-    if model.subword_boxes is not None:
-        processor.subword_boxes = model.subword_boxes
+    for name in ("subword_boxes", "page_stacking"):
+        value = getattr(model, name)
+        if value is not None and not hasattr(processor, name):
+            able = "lambert, long_layoutlm" if name == "page_stacking" else "the family"
+            raise InputError(f"A {config.model_type} has no {name}; leave it out, or choose a model of {able}.")
+        if value is not None:
+            setattr(processor, name, value)
 
 
 def _head_suffix(task: Any) -> str:
