@@ -20,7 +20,7 @@ from transformers import (
 
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.training.arguments import ModelArguments
-from broadsheet.training.building import build
+from broadsheet.training.building import build, load
 from broadsheet.training.finetune import main
 from broadsheet.training.tasks import TokenClassification
 
@@ -88,6 +88,22 @@ def test_as_many_labels_of_other_names_get_a_new_head(tmp_path, parent, wanted):
     own, before = new.base_model.state_dict(), kept.base_model.state_dict()
     fresh = [name for name in own if not torch.equal(own[name], before[name])]
     assert not [name for name in fresh if "embeddings.word" in name or "encoder." in name]
+
+
+@pytest.mark.parametrize("fault", ["missing", "cut"])
+def test_weights_that_cannot_be_read(bert, tmp_path, fault):
+    model, processor = built(bert, model_type="lambert")
+    for part in (model, processor):
+        part.save_pretrained(tmp_path / "broken")
+    weights = tmp_path / "broken" / "model.safetensors"
+    content = weights.read_bytes()
+    weights.unlink()
+    if fault == "cut":
+        weights.write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match=r"The weights of .*broken cannot be read \(.*\); save or copy them again"):
+        built(tmp_path / "broken")
+    with pytest.raises(InputError, match="cannot be read"):
+        load(str(tmp_path / "broken"), TokenClassification())
 
 
 def test_pages_are_stacked_as_asked(bert):

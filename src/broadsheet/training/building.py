@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoProcessor, AutoTokenizer, PreTrainedConfig
 
 from broadsheet.conversion.lambert import load_lambert, read_tokenizer
@@ -68,8 +69,11 @@ def build(
             f"The head of {model.model_name_or_path} was trained for the labels {', '.join(known)}, but the data has "
             f"{', '.join(labels)}; set --new_head to train a new head."
         )
-    network = head_class(config.model_type, task).from_pretrained(
-        model.model_name_or_path, ignore_mismatched_sizes=replace, **_label_settings(labels)
+    network = _read_weights(
+        head_class(config.model_type, task),
+        model.model_name_or_path,
+        ignore_mismatched_sizes=replace,
+        **_label_settings(labels),
     )
     if replace:
         _renew_head(network)
@@ -100,7 +104,15 @@ def load(path: str, task: Any) -> tuple[Any, Any]:
             f"{path} holds {', '.join(config.architectures or ['no model'])}, not a model for "
             f"{task.name.replace('_', ' ')}; fine-tune it for the task first."
         )
-    return head_class(config.model_type, task).from_pretrained(path), load_processor(path, config.model_type)
+    return _read_weights(head_class(config.model_type, task), path), load_processor(path, config.model_type)
+
+
+def _read_weights(model_class: Any, path: str, **settings: Any) -> Any:
+    try:
+        return model_class.from_pretrained(path, **settings)
+    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"The weights of {path} cannot be read ({reason[:300]}); save or copy them again.") from error
 
 
 def head_class(model_type: str, task: Any) -> Any:
