@@ -16,10 +16,10 @@ from transformers.modeling_utils import PreTrainedModel
 from transformers.utils.generic import can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
-from .biased_attention import SharedBias, biased_attention, biased_probabilities, fold_mask, share_bias
+from .biased_attention import fold_mask, share_bias
 from .configuration_lambert import LambertConfig
-from .encoder_layer import EncoderLayer, merge_heads, split_heads
-from .flex_bias import FlexBias, flex_bias, flex_biased_attention
+from .encoder_layer import EncoderLayer
+from .flex_bias import flex_bias
 from .flex_kernel import takes_flex
 from .heads import (
     EncoderHeadMixin,
@@ -30,11 +30,11 @@ from .heads import (
     init_heads,
     linear_classifier,
 )
+from .lambert_attention import LambertSelfAttention
 from .layout_embeddings import is_traced
 from .layout_sinusoids import sinusoidal_layout
 from .position_limits import check_positions
 from .relative_bias import RelativeBias, init_relative_bias
-from .seeded_dropout import draw_seed
 from .token_inputs import check_float_bbox, check_token_inputs, key_mask
 from .warm_start import WarmStartModelMixin
 
@@ -85,55 +85,6 @@ class LambertEmbeddings(nn.Module):
             return torch.arange(pad + 1, pad + 1 + length, device=words.device).expand(batch, length)
         is_token = input_ids.ne(pad).int()
         return (is_token.cumsum(1).type_as(is_token) * is_token).long() + pad
-
-
-class LambertSelfAttention(nn.Module):
-    """RoBERTa's self-attention with the bias added to the scores after their scaling."""
-
-    def __init__(self, config: LambertConfig):
-        super().__init__()
-        self.config = config
-        self.head_size = config.hidden_size // config.num_attention_heads
-        self.dropout = config.attention_probs_dropout_prob
-        self.query = nn.Linear(config.hidden_size, config.hidden_size)
-        self.key = nn.Linear(config.hidden_size, config.hidden_size)
-        self.value = nn.Linear(config.hidden_size, config.hidden_size)
-
-    def forward(
-        self,
-        hidden_states: torch.Tensor,
-        mask: torch.Tensor | None,
-        bias: torch.Tensor | FlexBias | None,
-        link: torch.Tensor | None,
-        gradient: Any,
-        plain: bool,
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """
-        Args:
-            hidden_states: `[batch, length, hidden]`.
-            mask: bool `[batch, 1, 1, length]`, or None.
-            bias: `[batch or 1, heads, length, length]`, or None; or what FlexAttention looks up, the mask in it.
-            link: see `SharedBias`.
-            gradient: see `SharedBias`.
-            plain: take the plain form, under autograd, and return the probabilities.
-        """
-        query = split_heads(self.query(hidden_states), self.head_size)
-        key = split_heads(self.key(hidden_states), self.head_size)
-        value = split_heads(self.value(hidden_states), self.head_size)
-        scaling, dropout = self.head_size**-0.5, self.dropout if self.training else 0.0
-        if isinstance(bias, FlexBias):
-            return merge_heads(flex_biased_attention(query, key, value, bias, scaling)), None
-        if plain:
-            zero = query.new_zeros(()) if bias is None else bias
-            probabilities = biased_probabilities(query, key, zero, mask, scaling).to(value.dtype)
-            output = nn.functional.dropout(probabilities, dropout) @ value
-            return merge_heads(output), probabilities
-        if bias is None:
-            output = nn.functional.scaled_dot_product_attention(query, key, value, mask, dropout, scale=scaling)
-        else:
-            shared, seed = SharedBias(bias, link, gradient), draw_seed() if dropout else 0
-            output = biased_attention(query, key, value, shared, mask, scaling, dropout, seed)
-        return merge_heads(output), None
 
 
 class LambertLayer(EncoderLayer):

@@ -135,9 +135,19 @@ def test_backends_agree_after_switching(case: Case) -> None:
     results = []
     for backend in case.variant.backends:
         model.set_attn_implementation(backend)
+        assert model.config._attn_implementation == backend
         results.append(predictions(model(**batch), batch["attention_mask"]))
     for result in results[1:]:
         assert_close(result, results[0])
+
+
+@heads()
+def test_every_backend_that_is_supported_can_be_switched_to(case: Case) -> None:
+    model = case.model(attn_implementation="eager")
+    flex = ["flex_attention"] if model._supports_flex_attn else []
+    for backend in ["sdpa", *flex, "eager"]:
+        model.set_attn_implementation(backend)
+        assert model.config._attn_implementation == model.base_model.config._attn_implementation == backend
 
 
 @variant_heads()

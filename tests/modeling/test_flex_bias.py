@@ -40,13 +40,18 @@ def model_and_batch(changes, length=37, **more):
     return model, batch
 
 
+def switch(model, backend):
+    model.set_attn_implementation(backend)
+    assert model.config._attn_implementation == backend
+
+
 @pytest.mark.parametrize("changes", KINDS, ids=["grid", "log-buckets", "horizontal"])
 def test_equals_the_plain_form(changes):
     model, batch = model_and_batch(changes)
     tokens = batch["attention_mask"].bool()
     outputs = []
     for backend in ("eager", "sdpa", "flex_attention"):
-        model.set_attn_implementation(backend)
+        switch(model, backend)
         with torch.no_grad():
             outputs.append(model(**batch).logits[tokens])
     torch.testing.assert_close(outputs[2], outputs[0], rtol=0, atol=2e-6)
@@ -60,7 +65,7 @@ def test_without_a_mask_and_without_tables():
         del batch["attention_mask"]
         outputs = []
         for backend in ("sdpa", "flex_attention"):
-            model.set_attn_implementation(backend)
+            switch(model, backend)
             with torch.no_grad():
                 outputs.append(model(**batch).logits)
         torch.testing.assert_close(*outputs, rtol=0, atol=2e-6)
@@ -70,7 +75,7 @@ def test_training_takes_the_form_that_has_gradients():
     gradients = []
     for backend in ("sdpa", "flex_attention"):
         model, batch = model_and_batch({})
-        model.set_attn_implementation(backend)
+        switch(model, backend)
         model.train()(**batch, labels=torch.ones_like(batch["input_ids"])).loss.backward()
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
     for name, gradient in gradients[0].items():
@@ -82,7 +87,7 @@ def test_where_the_kernel_cannot_run_another_form_does(monkeypatch):
     monkeypatch.setattr(flex_kernel, "can_flex", lambda device, head_size: False)
     outputs = []
     for backend in ("sdpa", "flex_attention"):
-        model.set_attn_implementation(backend)
+        switch(model, backend)
         with torch.no_grad():
             outputs.append(model(**batch).logits)
     assert torch.equal(*outputs)
@@ -98,7 +103,7 @@ def test_on_cuda(changes):
     batch = {name: tensor.cuda() for name, tensor in batch.items()}
     outputs, peaks = [], []
     for backend in ("sdpa", "flex_attention"):
-        model.set_attn_implementation(backend)
+        switch(model, backend)
         for _ in range(2):
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
