@@ -8,6 +8,7 @@ from broadsheet.training.augmentation import AugmentingTrainer
 from broadsheet.training.evaluate import main as evaluate
 from broadsheet.training.finetune import main
 from broadsheet.training.masked_lm import MaskedLMTrainer
+from broadsheet.training.summarize import SummaryTrainer
 
 
 def test_training_by_length_leaves_the_order_of_predictions(arguments, funsd, cache, tmp_path):
@@ -33,7 +34,7 @@ def test_training_by_length_leaves_the_order_of_predictions(arguments, funsd, ca
     assert measured == of_the_run
 
 
-@pytest.mark.parametrize("kind", [AugmentingTrainer, MaskedLMTrainer])
+@pytest.mark.parametrize("kind", [AugmentingTrainer, MaskedLMTrainer, SummaryTrainer])
 def test_trainers_evaluate_in_order(kind):
     trainer = kind.__new__(kind)
     trainer.args = SimpleNamespace(train_sampling_strategy="group_by_length", world_size=1)

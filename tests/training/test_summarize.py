@@ -101,6 +101,20 @@ def test_time_limit(corpus, tmp_path):
     assert TimeLimit(5).spent == 0
 
 
+def test_time_limit_without_validation(corpus, tmp_path):
+    (corpus / "validation.jsonl").unlink()
+    main(flags(corpus, tmp_path / "out", "--max_training_seconds", "1e-9", "--validation_split", "none"))
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["budget"]["stopped_by_time"] is True
+
+
+def test_time_before_a_checkpoint_counts(corpus, tmp_path):
+    output = tmp_path / "out"
+    main(flags(corpus, output, "--max_training_seconds", "1e-9"))
+    (checkpoint,) = output.glob("checkpoint-*")
+    spent = json.loads((checkpoint / "trainer_state.json").read_text())["stateful_callbacks"]["TimeLimit"]
+    assert TimeLimit(5, checkpoint=str(checkpoint)).spent == spent["attributes"]["spent"] > 1e-9
+
+
 def test_label_smoothing(corpus, tmp_path):
     output = tmp_path / "out"
     main(flags(corpus, output, "--label_smoothing_factor", "0.1", "--predict_with_generate", "True"))

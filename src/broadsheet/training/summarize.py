@@ -10,7 +10,7 @@ import dataclasses
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,11 @@ from transformers import (
     TrainerCallback,
     set_seed,
 )
+from transformers.trainer_callback import ExportableState
+from transformers.trainer_utils import IntervalStrategy
 
 from broadsheet.cards import fill
-from broadsheet.metrics.rouge import rouge
+from broadsheet.metrics.rouge import rouge, rouge_scorer
 from broadsheet.modeling.configuration_pyramidion import PyramidionConfig
 from broadsheet.modeling.modeling_pyramidion import PyramidionForConditionalGeneration
 from broadsheet.tokenization.collation import LayoutDataCollator
@@ -36,6 +38,7 @@ from broadsheet.tokenization.layout_batch import LayoutBatch
 from broadsheet.tokenization.processing_pyramidion import PyramidionProcessor
 from broadsheet.training.arguments import parse, parse_settings
 from broadsheet.training.fingerprints import encoding_fingerprint
+from broadsheet.training.ordered_prediction import OrderedPrediction
 from broadsheet.training.preparation import load_splits
 from broadsheet.training.runs import (
     Interrupted,
@@ -70,8 +73,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         "Train a summariser, write the test documents' summaries, and measure their ROUGE. The defaults are those of "
         "the paper's deep models.",
     )
+    run_until_stopped(*arguments)
+
+
+def run_until_stopped(*arguments: Any, **options: Any) -> None:
+    """`summarize`; when it is stopped, a sentence says how to go on."""
     try:
-        summarize(*arguments)
+        summarize(*arguments, **options)
     except Interrupted as interruption:
         if is_main_process():
             print(interruption)
@@ -85,9 +93,17 @@ def summarize(
     data: SummaryDataArguments,
     model: SummaryModelArguments,
     training: SummaryTrainingArguments,
+    make: Callable[..., tuple[Any, Any]] | None = None,
 ) -> dict[str, Any]:
     """
     Train, write, measure, save.
+
+    Args:
+        run: what to write and how to stop.
+        data: the corpus.
+        model: what to start from.
+        training: of transformers.
+        make: makes the model and its processor, as `build`, which does so when None.
 
     Returns:
         What `results.json` in `training.output_dir` holds: model, ROUGE with intervals and settings, data, budget,
@@ -100,6 +116,7 @@ def summarize(
     started = time.time()
     start_logging()
     _check_writing(run)
+    rouge_scorer()
     output_dir = str(training.output_dir)
     checkpoint = prepare_output_dir(output_dir, run.overwrite, training.resume_from_checkpoint)
     set_seed(training.seed)
@@ -107,7 +124,7 @@ def summarize(
         documents = load_splits(data, training.seed)  # type: ignore[arg-type]
         if "summary" not in documents["train"].column_names:
             raise InputError(f"Dataset {data.dataset!r} has no summaries; choose a corpus of summaries.")
-        network, processor = build(model, data, documents["train"], checkpoint)
+        network, processor = (make or build)(model, data, documents["train"], checkpoint)
         encoded = {name: encode(part, processor, data) for name, part in documents.items()}
         for name, part in encoded.items():
             if network.config.use_layout and "bbox" not in part.column_names:
@@ -142,11 +159,11 @@ def summarize(
     callbacks: list[TrainerCallback] = [stop, EveryFewEpochs(run.evaluate_every)]
     limit = None
     if run.max_training_seconds is not None:
-        limit = TimeLimit(run.max_training_seconds, run.training_clock)
+        limit = TimeLimit(run.max_training_seconds, run.training_clock, checkpoint)
         callbacks.append(limit)
     if run.early_stopping_patience is not None:
         callbacks.append(EarlyStoppingCallback(run.early_stopping_patience))
-    trainer = Seq2SeqTrainer(
+    trainer = SummaryTrainer(
         model=network,
         args=training,
         train_dataset=encoded["train"],
@@ -377,13 +394,21 @@ class EveryFewEpochs(TrainerCallback):
             control.should_evaluate = control.should_save = False
 
 
-class TimeLimit(TrainerCallback):
-    """Stop training after so many seconds, validations not counted."""
+class SummaryTrainer(OrderedPrediction, Seq2SeqTrainer):
+    """Summaries come in the order of their documents."""
 
-    def __init__(self, seconds: float, clock: str = "wall"):
+
+class TimeLimit(TrainerCallback, ExportableState):
+    """Stop training after so many seconds, validations not counted, those before `checkpoint` counted too."""
+
+    def __init__(self, seconds: float, clock: str = "wall", checkpoint: str | None = None):
         self.seconds = seconds
         self.clock = time.process_time if clock == "cpu" else time.perf_counter
         self.spent = 0.0
+        if checkpoint is not None:
+            with open(os.path.join(checkpoint, "trainer_state.json"), encoding="utf-8") as stream:
+                saved = json.load(stream).get("stateful_callbacks", {}).get(type(self).__name__, {})
+            self.spent = float(saved.get("attributes", {}).get("spent", 0.0))
         self.reached = False
         self._since = 0.0
 
@@ -396,7 +421,12 @@ class TimeLimit(TrainerCallback):
         self.spent += self.clock() - self._since
         self.reached = self.spent >= self.seconds
         if self.reached:
-            control.should_training_stop = control.should_evaluate = control.should_save = True
+            control.should_training_stop = control.should_save = True
+            control.should_evaluate = args.eval_strategy != IntervalStrategy.NO
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {"args": {}, "attributes": {"spent": self.spent}}
 
 
 def summary_card(results: dict[str, Any]) -> str:
