@@ -32,6 +32,7 @@ ENTRIES = [
             dropout=0.1,
             beams=beams,
             bounds=(Bound(PYRAMIDION, "time", 1 / 4.5), Bound(EARLY, "time", 1 / 4.5)),
+            memory=True,
             products=False,
             repetitions=3,
         )
@@ -59,6 +60,7 @@ ENTRIES = [
         batch_size=1,
         dropout=0.1,
         bounds=(Bound(TRANSPOOLER, "time", 1.15),),
+        memory=True,
         products=False,
         repetitions=5,
     ),

@@ -3,7 +3,7 @@ The sparse encoders that the paper compares with (Pyramidion, Table 2 and append
 attention, each with two heads of local attention, Funnel, and PoWER.
 
     model = with_sparse_attention(PyramidionForConditionalGeneration(PyramidionConfig.vanilla()), "lsh")
-    model = FunnelForConditionalGeneration(PyramidionConfig.blockwise(), stride=16)
+    model = as_funnel(PyramidionForConditionalGeneration(PyramidionConfig.blockwise()), stride=16)
     config = power_config([2048, 512])          # hard elimination, fine-tuned from a Blockwise checkpoint
 
 None is part of the portable models.
@@ -199,14 +199,14 @@ class FunnelEncoder(PyramidionEncoder):
         return PyramidionEncoderOutput(last_hidden_state=output, attention_mask=mask)
 
 
-class FunnelForConditionalGeneration(PyramidionForConditionalGeneration):
-    """Funnel with Pyramidion's decoder; `stride` neighbours become one after the first encoder layer."""
-
-    def __init__(self, config: PyramidionConfig, stride: int):
-        super().__init__(config)
-        encoder: Any = self.pyramidion.encoder
-        encoder.__class__ = FunnelEncoder
-        encoder.stride = stride
+def as_funnel(model: PyramidionForConditionalGeneration, stride: int) -> PyramidionForConditionalGeneration:
+    """The model, which must not pool, as a Funnel: `stride` neighbours become one after the first encoder layer."""
+    if model.config.encoder_lengths is not None or stride < 1:
+        raise ValueError("A Funnel pools by its stride, 1 or more; set encoder_lengths=None.")
+    encoder: Any = model.pyramidion.encoder
+    encoder.__class__ = FunnelEncoder
+    encoder.stride = stride
+    return model
 
 
 def power_config(lengths: list[int], **overrides: Any) -> PyramidionConfig:
@@ -216,3 +216,13 @@ def power_config(lengths: list[int], **overrides: Any) -> PyramidionConfig:
     """
     settings = {"encoder_lengths": lengths, "num_hidden_layers": len(lengths), "scorer": "attention"}
     return PyramidionConfig.shallow(**{**settings, "operator": "hard", **overrides})
+
+
+def as_power(model: PyramidionForConditionalGeneration, lengths: list[int]) -> PyramidionForConditionalGeneration:
+    """A Blockwise as a PoWER with the same weights: as `power_config`."""
+    if model.config.encoder_lengths is not None:
+        raise ValueError("PoWER starts from a model that does not pool; set encoder_lengths=None.")
+    pooled = {"encoder_lengths": lengths, "scorer": "attention", "operator": "hard"}
+    power = PyramidionForConditionalGeneration(PyramidionConfig(**{**model.config.to_dict(), **pooled}))
+    power.load_state_dict(model.state_dict())
+    return power

@@ -10,7 +10,7 @@ import torch
 from transformers import LEDConfig, LEDForConditionalGeneration, PreTrainedModel
 
 from benchmarks.entry import Size
-from benchmarks.sparse_baselines import FunnelForConditionalGeneration, power_config, with_sparse_attention
+from benchmarks.sparse_baselines import as_funnel, power_config, with_sparse_attention
 from broadsheet.modeling.configuration_pyramidion import PyramidionConfig
 from broadsheet.modeling.modeling_pyramidion import PyramidionForConditionalGeneration
 
@@ -32,10 +32,6 @@ class _Summarizer(PyramidionForConditionalGeneration):
 
     def forward(self, labels: torch.Tensor | None = None, **kwargs: Any) -> Any:  # type: ignore[override]
         return super().forward(labels=None if labels is None else labels[:, :TARGET], **kwargs)
-
-
-class _Funnel(_Summarizer, FunnelForConditionalGeneration):
-    """Funnel, likewise."""
 
 
 class _Led(LEDForConditionalGeneration):
@@ -96,7 +92,7 @@ def _baseline(kind: str) -> Callable[[Size], PreTrainedModel]:
         if size.tiny:  # two of the heads are local
             settings |= {**TINY, "num_attention_heads": 4}
         if kind == "funnel":  # 8,192 to 512 between the encoder's layers, 8,192 for the decoder
-            return _Funnel(PyramidionConfig.blockwise(**settings), stride=2 if size.tiny else 16)
+            return as_funnel(_Summarizer(PyramidionConfig.blockwise(**settings)), stride=2 if size.tiny else 16)
         if kind == "power":
             lengths, source = ([4, 2], 8) if size.tiny else ([2048, 512], 8192)
             return _Summarizer(power_config(lengths, **settings, max_source_length=source))

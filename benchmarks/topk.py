@@ -8,7 +8,6 @@ that passes says little.
 
 from collections.abc import Callable
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,16 +27,19 @@ HARD, HALVING, PLAIN, ITERATIVE, LEAN = (
 
 
 def lean_halving(embeddings: torch.Tensor, scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The algorithm as short as it can be written, for one document: no padding, no mask, the tournament's order."""
-    vectors, values = embeddings[0], scores[0]
-    while len(values) > k:
-        values, order = values.sort(descending=True)
-        vectors, half = vectors.index_select(0, order), len(values) // 2
-        pairs = torch.stack([values[:half], values[half:].flip(0)], -1)
-        weights = (20.0**pairs).softmax(-1)
-        vectors = weights[:, :1] * vectors[:half] + weights[:, 1:] * vectors[half:].flip(0)
-        values = (weights * pairs).sum(-1)
-    return vectors.unsqueeze(0), values.unsqueeze(0)
+    """The algorithm as short as it can be written, document by document: no padding, no mask, no order preserved."""
+    left = []
+    for vectors, values in zip(embeddings, scores, strict=True):
+        while len(values) > k:
+            values, order = values.sort(descending=True)
+            vectors, half = vectors.index_select(0, order), len(values) // 2
+            pairs = torch.stack([values[:half], values[half:].flip(0)], -1)
+            weights = (20.0**pairs).softmax(-1)
+            vectors = weights[:, :1] * vectors[:half] + weights[:, 1:] * vectors[half:].flip(0)
+            values = (weights * pairs).sum(-1)
+        left.append((vectors, values))
+    chosen, survivors = zip(*left, strict=True)
+    return torch.stack(chosen), torch.stack(survivors)
 
 
 CONTESTANTS: dict[str, Callable[..., tuple[torch.Tensor, torch.Tensor]]] = {
@@ -75,9 +77,11 @@ class Promise(NamedTuple):
     peer: str
     at_most: float
     forward: bool = False
+    documents: int = 1
 
     def __str__(self) -> str:
-        return f"{self.size}{', forward alone' if self.forward else ''}"
+        documents = f", {self.documents} documents" if self.documents > 1 else ""
+        return f"{self.size}{documents}{', forward alone' if self.forward else ''}"
 
     def sentence(self, found: float) -> str:
         """For people."""
@@ -89,7 +93,8 @@ NARROW = [Size(8192, k, 32) for k in (2048, 512, 128)]
 PROMISES = [
     Promise(Size(8192, 512, 768), HARD, 6.0),
     *(Promise(size, PLAIN, 0.5) for size in NARROW),
-    *(Promise(size, LEAN, 0.5, forward) for forward in (True, False) for size in NARROW),
+    *(Promise(size, LEAN, 0.5, forward) for size in NARROW for forward in (True, False)),
+    *(Promise(Size(8192, 512, 32), LEAN, 0.5, forward, 16) for forward in (True, False)),
 ]
 WIDE = [Size(8192, k, 768) for k in (2048, 512, 128)]
 SWEEP = [
@@ -119,14 +124,13 @@ def quality(name: str, size: Size, documents: int = DOCUMENTS) -> float:
         return chamfer_cosine(chosen, hard_topk(embeddings, scores, size.k)[0]).item()
 
 
-def time_operators(names: list[str], size: Size, repetitions: int, forward: bool = False) -> dict[str, list[float]]:
-    """
-    Processor seconds of forward and backward, or of forward alone, for one document, per contestant, one number per
-    round.
-    """
+def time_operators(
+    names: list[str], size: Size, repetitions: int, forward: bool = False, documents: int = 1
+) -> dict[str, list[float]]:
+    """Processor seconds of forward and backward, or of forward alone, per contestant, one number per round."""
     torch.manual_seed(0)
-    inputs = [tensor.requires_grad_() for tensor in entries(size, 1)]
-    gradient = torch.randn(1, size.k, size.width)
+    inputs = [tensor.requires_grad_() for tensor in entries(size, documents)]
+    gradient = torch.randn(documents, size.k, size.width)
 
     def step(operator: Callable[..., tuple[torch.Tensor, torch.Tensor]]) -> None:
         chosen = operator(*inputs, size.k)[0]
@@ -151,9 +155,11 @@ def measure(size: Size, names: list[str], repetitions: int, with_quality: bool =
     return results
 
 
-def measure_beside_lean(size: Size, forward: bool, repetitions: int) -> dict[str, dict[str, Any]]:
+def measure_beside_lean(promise: Promise, repetitions: int) -> dict[str, dict[str, Any]]:
     """`cpu_s` of successive halving and the lean loop, and their `ratio` within a round."""
-    return _summaries(time_operators([LEAN, HALVING], size, repetitions, forward), {"ratio": LEAN})
+    rounds = max(1, repetitions // promise.documents)
+    times = time_operators([LEAN, HALVING], promise.size, rounds, promise.forward, promise.documents)
+    return _summaries(times, {"ratio": LEAN})
 
 
 def _summaries(times: dict[str, list[float]], peers: dict[str, str]) -> dict[str, dict[str, Any]]:
@@ -171,10 +177,9 @@ def _summaries(times: dict[str, list[float]], peers: dict[str, str]) -> dict[str
 
 def run(quick: bool, folder: Path, progress: Callable[[str], None] = lambda text: None) -> list[str]:
     """Measure, draw, write `topk_operators.json` and its pictures; returns the promises' sentences, none if quick."""
-    sweep, wide, narrow, repetitions = SWEEP, WIDE, NARROW, 21
+    sweep, wide, repetitions = SWEEP, WIDE, 21
     if quick:
         sweep, wide, repetitions = [Size(n, k, 4) for k in (8, 16) for n in (32, 64)], [Size(64, 16, 8)], 1
-        narrow = sweep[:1]
     measured: dict[Size, dict[str, dict[str, Any]]] = {}
     for size in wide:
         progress(f"topk: {size}")
@@ -187,10 +192,13 @@ def run(quick: bool, folder: Path, progress: Callable[[str], None] = lambda text
         measured[size] = measure(size, fast_names, repetitions)
         if slow:
             measured[size][ITERATIVE] = measure(size, [HARD, ITERATIVE], max(1, repetitions // 4))[ITERATIVE]
-    lean: dict[tuple[Size, bool], dict[str, dict[str, Any]]] = {}
-    for size, forward in product(narrow, (True, False)):
-        progress(f"topk: {size}, beside the lean loop")
-        lean[size, forward] = measure_beside_lean(size, forward, 10 * repetitions)
+    lean: dict[Promise, dict[str, dict[str, Any]]] = {}
+    promises = [promise for promise in PROMISES if promise.peer == LEAN]
+    if quick:
+        promises = [promises[0]._replace(size=sweep[0])]
+    for promise in promises:
+        progress(f"topk: {promise}, beside the lean loop")
+        lean[promise] = measure_beside_lean(promise, 10 * repetitions)
     found = [] if quick else [_found(measured, lean, promise) for promise in PROMISES]
     sentences = [promise.sentence(ratio) for promise, ratio in zip(PROMISES, found, strict=False)]
     name = "topk_operators"
@@ -212,9 +220,9 @@ def run(quick: bool, folder: Path, progress: Callable[[str], None] = lambda text
         environment=describe_environment(),
         measurements={
             "sizes": {str(size): result for size, result in measured.items()},
-            LEAN: {f"{size}, {'forward' if forward else 'both'}": result for (size, forward), result in lean.items()},
+            LEAN: {str(promise): result for promise, result in lean.items()},
             "promises": [
-                {**promise.size._asdict(), **promise._asdict(), "size": str(promise), "found": ratio}
+                {**promise._asdict(), "size": str(promise.size), "found": ratio}
                 for promise, ratio in zip(PROMISES, found, strict=False)
             ],
         },
@@ -237,15 +245,10 @@ def run(quick: bool, folder: Path, progress: Callable[[str], None] = lambda text
 
 
 def _found(
-    measured: dict[Size, dict[str, dict[str, Any]]],
-    lean: dict[tuple[Size, bool], dict[str, dict[str, Any]]],
-    promise: Promise,
+    measured: dict[Size, dict[str, dict[str, Any]]], lean: dict[Promise, dict[str, dict[str, Any]]], promise: Promise
 ) -> float:
-    if promise.peer == LEAN:
-        result, kind = lean[promise.size, promise.forward][HALVING], "ratio"
-    else:
-        result, kind = measured[promise.size][HALVING], "ratio" if promise.peer == HARD else "plain_ratio"
-    ratio: float = result[kind]["median"]
+    result = lean[promise][HALVING] if promise.peer == LEAN else measured[promise.size][HALVING]
+    ratio: float = result["plain_ratio" if promise.peer == PLAIN else "ratio"]["median"]
     return ratio
 
 
@@ -265,18 +268,19 @@ def _table(measured: dict[Size, dict[str, dict[str, Any]]], sizes: list[Size], r
     return ResultTable(caption, ["operator", "n", "k", "time", "ratio", "nCCS"], rows)
 
 
-def _lean_table(lean: dict[tuple[Size, bool], dict[str, dict[str, Any]]], repetitions: int) -> ResultTable:
+def _lean_table(lean: dict[Promise, dict[str, dict[str, Any]]], repetitions: int) -> ResultTable:
     rows = []
-    for (size, forward), result in lean.items():
+    for promise, result in lean.items():
+        what = "forward" if promise.forward else "forward and backward"
         times = [f"{1e3 * result[name]['cpu_s']['median']:.2f} ms" for name in (HALVING, LEAN)]
         ratio = f"{result[HALVING]['ratio']['median']:.2f}x"
-        rows.append(["forward" if forward else "forward and backward", str(size.n), str(size.k), *times, ratio])
+        rows.append([what, str(promise.size.n), str(promise.size.k), str(promise.documents), *times, ratio])
     caption = (
-        f"Successive halving beside the algorithm as short as it can be written (no padding, no mask, no order "
-        f"preserved), embeddings of {next(iter(lean))[0].width}: processor time, one document, one thread, float32, "
-        f"medians of {repetitions} interleaved rounds."
+        "Successive halving beside the algorithm as short as it can be written (a loop over documents; no padding, no "
+        f"mask, no order preserved), embeddings of {next(iter(lean)).size.width}: processor time, one thread, float32, "
+        f"medians of {repetitions} interleaved rounds divided by the number of documents."
     )
-    return ResultTable(caption, ["what", "n", "k", HALVING, LEAN, "ratio"], rows)
+    return ResultTable(caption, ["what", "n", "k", "documents", HALVING, LEAN, "ratio"], rows)
 
 
 STUDY = Study(

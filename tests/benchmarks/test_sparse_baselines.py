@@ -4,7 +4,8 @@ import pytest
 import torch
 from benchmarks.entry import Size
 from benchmarks.sparse_baselines import (
-    FunnelForConditionalGeneration,
+    as_funnel,
+    as_power,
     efficient_attention,
     hash_buckets,
     lsh_attention,
@@ -64,7 +65,7 @@ def test_efficient_is_its_dense_product(masked):
 def baseline(name: str) -> PyramidionForConditionalGeneration:
     torch.manual_seed(0)
     if name == "funnel":
-        return FunnelForConditionalGeneration(PyramidionConfig.blockwise(**TINY, block_size=8), stride=4)
+        return as_funnel(PyramidionForConditionalGeneration(PyramidionConfig.blockwise(**TINY, block_size=8)), 4)
     if name == "power":
         return PyramidionForConditionalGeneration(power_config([32, 16], **TINY, block_size=8))
     return with_sparse_attention(PyramidionForConditionalGeneration(PyramidionConfig.vanilla(**TINY)), name)
@@ -109,6 +110,11 @@ def test_power_starts_from_a_blockwise_checkpoint(tmp_path):
     ids, target = torch.randint(3, 60, (2, 16)), torch.full((2, 3), 5)
     expected = first(input_ids=ids, decoder_input_ids=target).logits
     assert torch.equal(model(input_ids=ids, decoder_input_ids=target).logits, expected)
+    alike = as_power(first, [32, 16]).eval()
+    assert torch.equal(alike(input_ids=ids, decoder_input_ids=target).logits, expected)
+    longer = torch.randint(3, 60, (1, 40))
+    found, wanted = (each(input_ids=longer, decoder_input_ids=target[:1]).logits for each in (alike, model))
+    assert torch.equal(found, wanted)
 
 
 def test_refusals():
@@ -116,3 +122,7 @@ def test_refusals():
         with_sparse_attention(PyramidionForConditionalGeneration(PyramidionConfig.blockwise(**TINY)), "lsh")
     with pytest.raises(ValueError, match="no sparse attention 'other'"):
         with_sparse_attention(PyramidionForConditionalGeneration(PyramidionConfig.vanilla(**TINY)), "other")
+    pooled = PyramidionForConditionalGeneration(power_config([32, 16], **TINY))
+    for convert, setting in ((as_funnel, 4), (as_power, [32, 16])):
+        with pytest.raises(ValueError, match="set encoder_lengths=None"):
+            convert(pooled, setting)

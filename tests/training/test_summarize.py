@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor
@@ -25,9 +26,7 @@ TINY = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def corpus(tmp_path):
-    folder = tmp_path / "corpus"
+def write_corpus(folder):
     folder.mkdir()
     for split, count in (("train", 12), ("validation", 3), ("test", 3)):
         rows = [
@@ -39,6 +38,11 @@ def corpus(tmp_path):
         ]
         (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return write_corpus(tmp_path / "corpus")
 
 
 def flags(corpus, output, *more):
@@ -138,6 +142,14 @@ def test_label_smoothing(corpus, tmp_path):
 def test_bad_arguments(corpus, tmp_path, more, sentence):
     with pytest.raises(SystemExit, match=f"^Error: .*{re.escape(sentence)}"):
         main(flags(corpus, tmp_path / "out", *more))
+
+
+def test_without_the_package_of_rouge(corpus, tmp_path, monkeypatch):
+    """Told before anything is read or written, not after the training."""
+    monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
+    with pytest.raises(SystemExit, match=r"rouge-score, which is not installed; run pip install 'broadsheet\[summari"):
+        main(flags(corpus, tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_corpus_without_summaries(tmp_path):
