@@ -85,13 +85,14 @@ class PositionEmbeddings(nn.Module):
         self.LayerNorm = nn.LayerNorm(hidden_size, eps=eps)
         self.dropout = Dropout(dropout)
 
-    def forward(self, input_shape: torch.Size) -> torch.Tensor:
-        """(batch, length) -> `[batch, length, hidden]`."""
+    def forward(self, input_shape: torch.Size, device: torch.device | None = None) -> torch.Tensor:
+        """(batch, length) -> `[batch, length, hidden]`, on the device of the tokens."""
         batch, length = input_shape
-        table = self.position_embeddings.weight
-        if length > len(table):
+        count = self.position_embeddings.num_embeddings
+        if length > count:
             raise ValueError(
-                f"The input has {length} tokens but the model has {len(table)} positions; cut it into windows with "
-                f"processor(..., truncation=True, max_length={len(table)}, return_overflowing_tokens=True)."
+                f"The input has {length} tokens but the model has {count} positions; cut it into windows with "
+                f"processor(..., truncation=True, max_length={count}, return_overflowing_tokens=True)."
             )
-        return self.dropout(self.LayerNorm(table[:length]).expand(batch, -1, -1))
+        embedding = self.position_embeddings(torch.arange(length, device=device))
+        return self.dropout(self.LayerNorm(embedding).expand(batch, -1, -1))

@@ -250,10 +250,10 @@ class BertWithSkimEmbeddingsModel(BertWithSkimEmbeddingsPreTrainedModel):
         plain = self.config._attn_implementation == "eager"
         plain |= bool(kwargs.get("output_attentions", self.config.output_attentions))
         mask = key_mask(attention_mask)
-        if mask is not None and plain:
-            exact = torch.promote_types(self.dtype, torch.float32)
-            mask = torch.zeros_like(mask, dtype=exact).masked_fill(~mask, torch.finfo(exact).min)
         hidden_states = embeddings(input_ids, bbox, token_type_ids, inputs_embeds)
+        if mask is not None and plain:
+            exact = torch.promote_types(hidden_states.dtype, torch.float32)
+            mask = torch.zeros_like(mask, dtype=exact).masked_fill(~mask, torch.finfo(exact).min)
         hidden_states = self.encoder(hidden_states, mask, plain)
         pooled = None if self.pooler is None else self.pooler(hidden_states)
         return BaseModelOutputWithPooling(last_hidden_state=hidden_states, pooler_output=pooled)

@@ -120,7 +120,7 @@ class LongSkimformerModel(LongSkimformerPreTrainedModel, SkimformerModel):
             embeddings.word_embeddings.num_embeddings,
             embeddings.token_type_embeddings.num_embeddings,
         )
-        layout = self.embed_layout(bbox, input_shape)
+        layout = self.embed_layout(bbox, input_shape, input_ids if inputs_embeds is None else inputs_embeds)
         table, tokens = self._window(input_shape, attention_mask, global_attention_mask, layout.device)
         eager = self.config._attn_implementation == "eager"
         if self.config.contextualize_layout:

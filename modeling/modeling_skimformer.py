@@ -208,7 +208,7 @@ class SkimformerModel(SkimformerPreTrainedModel):
             embeddings.word_embeddings.num_embeddings,
             embeddings.token_type_embeddings.num_embeddings,
         )
-        layout = self.embed_layout(bbox, input_shape)
+        layout = self.embed_layout(bbox, input_shape, input_ids if inputs_embeds is None else inputs_embeds)
         # Before the attention, so that in the backward pass the large gradient of the table comes after it.
         hidden_states = embeddings(input_ids, token_type_ids, inputs_embeds)
         if self.config.contextualize_layout:
@@ -226,12 +226,15 @@ class SkimformerModel(SkimformerPreTrainedModel):
         pooled = None if self.pooler is None else self.pooler(hidden_states)
         return BaseModelOutputWithPooling(last_hidden_state=hidden_states, pooler_output=pooled)
 
-    def embed_layout(self, bbox: torch.Tensor | None, input_shape: torch.Size) -> torch.Tensor:
-        """What the attention is computed from, as `skim_input` says: `[batch, length, hidden_layout_size]`."""
+    def embed_layout(self, bbox: torch.Tensor | None, input_shape: torch.Size, tokens: Any) -> torch.Tensor:
+        """
+        What the attention is computed from, as `skim_input` says: `[batch, length, hidden_layout_size]`, on the device
+        of `tokens`.
+        """
         if self.config.skim_input == "position":
-            return self.position_embeddings(input_shape)
+            return self.position_embeddings(input_shape, tokens.device)
         if self.config.skim_input == "uniform":
-            bbox = torch.zeros(*input_shape, 4, dtype=torch.long, device=self.device)
+            bbox = torch.zeros(*input_shape, 4, dtype=torch.long, device=tokens.device)
         check_bbox(bbox, input_shape, self.config.max_2d_position_embeddings, "SkimformerProcessor")
         return self.layout_embeddings(bbox)
 

@@ -268,7 +268,7 @@ class SkimmingMaskModel(SkimmingMaskPreTrainedModel):
                 tables = pattern_tables(mask, self._order(bbox, mask))
                 if form == "sparse" or table_products(tables) <= share * mask.numel():
                     return SkimmingPattern(tables=tables)
-        return dense_pattern(mask, torch.promote_types(self.dtype, torch.float32), eager, backend)
+        return dense_pattern(mask, eager, backend)
 
     def _order(self, bbox: torch.Tensor | None, mask: torch.Tensor) -> torch.Tensor:
         if bbox is None:

@@ -86,13 +86,34 @@ class SkimModule(nn.Module):
         Returns:
             bool `[batch, heads, length, length]`.
         """
-        device = self.skim_attention.query.weight.device
+        module = self
+        weights: dict[str, torch.Tensor] = dict(self.named_parameters())
+        if not weights or any(each.is_meta for each in weights.values()):
+            module, weights = self._with_weights_at_hand()
+        device = next(iter(weights.values())).device
         exact = torch.float32 if device.type == "mps" else precision
-        weights = {name: parameter.to(exact) for name, parameter in self.named_parameters()}
+        weights = {name: weight.to(exact) for name, weight in weights.items()}
         with torch.autocast(device.type, enabled=False):
-            query, key = torch.func.functional_call(self, weights, (bbox, attention_mask, input_shape))
+            query, key = torch.func.functional_call(module, weights, (bbox, attention_mask, input_shape))
         keys = None if attention_mask is None else attention_mask.bool()
         return top_k_mask(query, key, keys, self._equals(bbox, input_shape, device), top_k)
+
+    def _with_weights_at_hand(self) -> tuple["SkimModule", dict[str, torch.Tensor]]:
+        """
+        An empty module and the weights to call it with, where this one has none: in a replica of `nn.DataParallel`
+        they are mere attributes, and with accelerate's offloading they come for each call of their module.
+        """
+        weights: dict[str, Any] = {}
+        for path, module in self.named_modules():
+            own = {**module._parameters, **getattr(module, "_former_parameters", {})}
+            hook = getattr(module, "_hf_hook", None)
+            if hook is not None and any(each is not None and each.is_meta for each in own.values()):
+                hook.pre_forward(module)
+                own = dict(module._parameters)
+                hook.post_forward(module, None)
+            weights |= {f"{path}.{name}": each for name, each in own.items() if each is not None}
+        with torch.device("meta"):
+            return SkimModule(self.config), weights
 
     def forward(
         self, bbox: torch.Tensor | None, attention_mask: torch.Tensor | None, input_shape: torch.Size
@@ -100,7 +121,7 @@ class SkimModule(nn.Module):
         """Query and key of the skim-attention, `[batch, heads, length, head_size]` each; arguments as above."""
         config = self.config
         if config.skim_input == "position":
-            layout = self.position_embeddings(input_shape)
+            layout = self.position_embeddings(input_shape, self.skim_attention.query.weight.device)
         else:
             if config.skim_input == "uniform":
                 bbox = torch.zeros(*input_shape, 4, dtype=torch.long, device=self.skim_attention.query.weight.device)

@@ -37,11 +37,12 @@ class SkimmingPattern(NamedTuple):
     backend: str = "sdpa"
 
 
-def dense_pattern(mask: torch.Tensor, dtype: torch.dtype, eager: bool, backend: str) -> SkimmingPattern:
-    """The dense form of a bool mask `[batch, heads, length, length]`, for scores of `dtype`."""
+def dense_pattern(mask: torch.Tensor, eager: bool, backend: str) -> SkimmingPattern:
+    """The dense form of a bool mask `[batch, heads, length, length]`."""
     mask = mask | ~mask.any(-1, keepdim=True)
     if eager:
-        added = torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, torch.finfo(dtype).min)
+        added = torch.zeros(mask.shape, device=mask.device, dtype=torch.float32)
+        added = added.masked_fill_(~mask, torch.finfo(torch.float32).min)
         return SkimmingPattern(mask=added, eager=True)
     return SkimmingPattern(mask=mask, backend=backend)
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from tests.family.boxes import integer_boxes
+from tests.family.placement import offloaded, replica
 from tests.family.spec import disturb
 from tests.tokenizers import tiny_tokenizer
 from transformers import (
@@ -172,6 +173,20 @@ def test_the_pattern_is_the_same_in_every_precision() -> None:
     model.config.skim_precision = "float32"
     single = model.attended_tokens(inputs["bbox"], inputs["attention_mask"], (2, 14))
     assert (single != expected).float().mean() < 0.01
+
+
+@pytest.mark.parametrize("skim_input", ["layout", "position"])
+@pytest.mark.parametrize("elsewhere", [replica, offloaded])
+def test_the_pattern_is_the_same_wherever_the_weights_are(elsewhere: Any, skim_input: str) -> None:
+    skim = skimformer(skim_input=skim_input, contextualize_layout=skim_input == "layout")
+    model = SkimmingMaskModel.from_skimformer_and_backbone(skim, backbone("bert"), 3).to(torch.bfloat16)
+    inputs = batch(40)
+    expected = model.attended_tokens(inputs["bbox"], inputs["attention_mask"], (2, 40))
+    moved = elsewhere(model)
+    for _ in range(2):
+        found = moved.attended_tokens(inputs["bbox"], inputs["attention_mask"], (2, 40))
+        assert torch.equal(found, expected)
+    assert not any(not each.is_meta for each in moved.skim.parameters())
 
 
 def test_auto_takes_the_sparse_form_where_it_skips_enough() -> None:

@@ -132,8 +132,8 @@ def test_forms_agree_in_value_and_gradient(dropout: float) -> None:
     tensors = [torch.randn(2, 3, 21, 5, generator=generator, dtype=torch.float64) for _ in range(3)]
     module = torch.nn.Module().train()
     patterns = {
-        "eager": dense_pattern(mask, torch.float64, True, "eager"),
-        "sdpa": dense_pattern(mask, torch.float64, False, "sdpa"),
+        "eager": dense_pattern(mask, True, "eager"),
+        "sdpa": dense_pattern(mask, False, "sdpa"),
         "sparse": SkimmingPattern(tables=pattern_tables(mask, order, 4)),
     }
     results = {}
