@@ -55,7 +55,7 @@ def rouge(
         InputError: rouge-score is not installed; an unknown type or setting; no documents, lists of different
             lengths, a summary that is no text, an empty reference.
     """
-    scorer_of = _package()
+    scorer_of = rouge_scorer()
     _check(predictions, references, types, sentence_split)
     scorer = scorer_of(list(types), use_stemmer=use_stemmer)
     # [documents, types, (precision, recall, f1)]
@@ -114,7 +114,8 @@ class Rouge(evaluate.Metric):
         return rouge(predictions, references, **options)
 
 
-def _package() -> Any:
+def rouge_scorer() -> Any:
+    """The scorer's class of rouge-score. Raises `InputError` where the package is not installed."""
     try:
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError:
