@@ -12,13 +12,10 @@ from .crossed_attention import Crossing, crossed_attention, crossed_map
 from .encoder_layer import split_heads
 from .flex_pattern import FlexPattern, flex_pattern_attention
 from .global_tokens import GlobalTokens, add_global_tokens, gather_global
-from .matrix_products import Linear
+from .matrix_products import is_plain
 from .random_blocks import RandomBlocks, full_table, sparse_table
 from .sparse_attention import BlockTable, sparse_attention
 from .tracing import is_traced
-
-# Projections whose weights are all there is to them: wrapped ones (adapters, quantised) are called as they are.
-PLAIN_LINEAR = (nn.Linear, Linear)
 
 
 class AttentionPattern(NamedTuple):
@@ -129,7 +126,7 @@ def global_attention(
     ask, key, value = projections
     own = gather_global(hidden_states.unsqueeze(1), tokens).squeeze(1)
     query = split_heads(ask(own), head_size) * head_size**-0.5
-    few = not is_traced() and all(type(part) in PLAIN_LINEAR for part in (key, value))
+    few = not is_traced() and is_plain(key) and is_plain(value)
     few = few and tokens.tokens.shape[1] < head_size
     heads = query.shape[1]
     if few:

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from .matrix_products import Linear
+from .matrix_products import Linear, is_plain
 from .seeded_dropout import Dropout
 from .tracing import is_traced
 
@@ -101,20 +101,29 @@ class GraphConvolution(GradientCheckpointingLayer):
             `[batch, length, hidden]`.
         """
         source, target = self.message_source(nodes), self.message_target(nodes)
-        projected = self.message_edge.weight @ torch.cat([self.edge.weight, self.edge.bias.unsqueeze(1)], 1)
-        edge_weight, edge_bias = projected[:, :-1], projected[:, -1]
+        edge_weight, edge_bias = self._edge_map()
         # The second layer is linear, and the weights of a token add up to one: it may follow their sum. The score
         # query . message is (W^T query) . hidden, up to what is the same for all neighbours.
-        query = self.query(nodes) @ self.message_output.weight * nodes.shape[-1] ** -0.5
-        fixed = (target, edge_weight, edge_bias)
+        query, output_last = self.query(nodes), is_plain(self.message_output)
+        if output_last:
+            query = query @ self.message_output.weight
+        query = query * nodes.shape[-1] ** -0.5
+        fixed = (target, edge_weight, edge_bias, output_last)
         parts = (source, query, neighbors, exists, edges)
         if nodes.shape[1] <= RECOMPUTE_LENGTH or is_traced() or not torch.is_grad_enabled():
             received = self._receive(*parts, *fixed)
         else:
             split = zip(*(part.split(RECOMPUTE_PART, 1) for part in parts), strict=True)
             received = torch.cat([checkpoint(self._receive, *part, *fixed, use_reentrant=False) for part in split], 1)
-        received = self.message_output(received) * exists.any(-1, keepdim=True)
-        return self.LayerNorm(nodes + self.dropout(received))
+        received = self.message_output(received) if output_last else received
+        return self.LayerNorm(nodes + self.dropout(received * exists.any(-1, keepdim=True)))
+
+    def _edge_map(self) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """Weight and bias of both maps of an edge in one; None where the two have to be called."""
+        if not (is_plain(self.edge) and is_plain(self.message_edge)):
+            return None, None
+        projected = self.message_edge.weight @ torch.cat([self.edge.weight, self.edge.bias.unsqueeze(1)], 1)
+        return projected[:, :-1], projected[:, -1]
 
     def _receive(
         self,
@@ -124,12 +133,19 @@ class GraphConvolution(GradientCheckpointingLayer):
         exists: torch.Tensor,
         edges: torch.Tensor,
         target: torch.Tensor,
-        edge_weight: torch.Tensor,
-        edge_bias: torch.Tensor,
+        edge_weight: torch.Tensor | None,
+        edge_bias: torch.Tensor | None,
+        output_last: bool,
     ) -> torch.Tensor:
-        """The attended hidden layers of the messages of some tokens: `[batch, rows, hidden]`."""
+        """The attended messages of some tokens, or with `output_last` their hidden layers: `[batch, rows, hidden]`."""
         hidden = gather_neighbors(target, neighbors) + source.unsqueeze(2)
-        hidden = self.activation(hidden + nn.functional.linear(edges.to(hidden.dtype), edge_weight, edge_bias))
+        edges = edges.to(hidden.dtype)
+        if edge_weight is None:
+            of_edges = self.message_edge(self.edge(edges))
+        else:
+            of_edges = nn.functional.linear(edges, edge_weight, edge_bias)
+        hidden = self.activation(hidden + of_edges)
+        hidden = hidden if output_last else self.message_output(hidden)
         scores = (hidden @ query.unsqueeze(-1)).squeeze(-1)
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         weights = scores.masked_fill(~exists, torch.finfo(scores.dtype).min).softmax(-1)

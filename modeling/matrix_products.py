@@ -64,6 +64,16 @@ class Linear(nn.Linear):
         return output.view(*input.shape[:-1], self.out_features)
 
 
+def is_plain(layer: Any) -> bool:
+    """
+    Whether a layer's weight and bias are all there is to it and lie at hand, so that they may be read in its place.
+    Others (with adapters, quantised, sharded, offloaded) must be called.
+    """
+    if type(layer) not in (nn.Linear, Linear):
+        return False
+    return is_traced() or (type(layer.weight) in PLAIN_TENSORS and not layer.weight.is_meta)
+
+
 @contextmanager
 def packed_weights(model: nn.Module) -> Iterator[None]:
     """

@@ -72,6 +72,48 @@ def test_equals_the_papers_messages(length, recomputed, monkeypatch):
         torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-10)
 
 
+class Wrapped(torch.nn.Module):
+    """A layer around another, as an adapter's, whose `weight` is not all there is to it."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.base = layer
+
+    @property
+    def weight(self):
+        return self.base.weight + 1
+
+    @property
+    def bias(self):
+        return self.base.bias
+
+    def forward(self, values):
+        return self.base(values)
+
+
+@pytest.mark.parametrize("recomputed", [False, True])
+@pytest.mark.parametrize(
+    "names", [["edge"], ["message_edge"], ["message_output"], ["edge", "message_output", "query"]]
+)
+def test_other_layers_than_plain_ones_are_called(names, recomputed, monkeypatch):
+    if recomputed:
+        monkeypatch.setattr(module, "RECOMPUTE_LENGTH", 3)
+        monkeypatch.setattr(module, "RECOMPUTE_PART", 9)
+    convolution, nodes = layer(), randn(2, 20, SIZE, seed=9)
+    neighbors, exists = graph(2, 20)
+    edges = edge_features(boxes(2, 20), neighbors)
+    results = []
+    for wrapped in (False, True):
+        if wrapped:
+            for name in names:
+                setattr(convolution, name, Wrapped(getattr(convolution, name)))
+        output = convolution(nodes, neighbors, exists, edges)
+        gradients = torch.autograd.grad(output.sin().sum(), convolution.parameters())
+        results.append((output, gradients))
+    torch.testing.assert_close(results[1][0], results[0][0], rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(sorted(g.norm() for g in results[1][1]), sorted(g.norm() for g in results[0][1]))
+
+
 def test_edge_features():
     bbox = torch.tensor([[[100.0, 100, 200, 120], [260, 110, 300, 150], [150, 110, 160, 115]]], dtype=torch.float64)
     features = edge_features(bbox, torch.tensor([[[1, 2], [0, 2], [0, 1]]]))
