@@ -64,6 +64,36 @@ def test_torch_export_equals_the_model_at_every_length(model_type: str, tmp_path
     check_equal(tmp_path, model, processor, 1e-5)
 
 
+class Elsewhere:
+    """A tensor on another device: of no use before it is moved."""
+
+    def __init__(self, tensor: torch.Tensor):
+        self.tensor = tensor
+
+    def to(self, device: torch.device) -> torch.Tensor:
+        return self.tensor.to(device)
+
+
+def check_moved(folder: Path, model: Any, processor: Any) -> None:
+    exported, batch = ExportedEncoder(folder), batches(processor)[1]
+    found = exported(**{name: Elsewhere(tensor) for name, tensor in batch.items()})
+    assert torch.equal(found.logits, exported(**batch).logits)
+
+
+def test_inputs_on_another_device_are_moved_to_the_graphs(tmp_path: Path) -> None:
+    model, processor = tiny("skimformer", TOKENS)
+    export_model(model, processor, tmp_path, "torch")
+    check_moved(tmp_path, model, processor)
+
+
+@pytest.mark.slow
+def test_inputs_on_another_device_are_moved_for_onnx(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model, processor = tiny("skimformer", TOKENS)
+    export_model(model, processor, tmp_path)
+    check_moved(tmp_path, model, processor)
+
+
 def check_pyramidion(folder: Path, model: Any, lengths: tuple[int, ...], seed: int = 0) -> None:
     case = seq2seq.Case(seq2seq.Variant("pyramidion", {"use_layout": model.config.use_layout}))
     encoder = model.base_model.encoder

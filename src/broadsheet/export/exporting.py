@@ -61,6 +61,7 @@ def export_model(
         write(model, sample_inputs(model, processor, length), folder, {0, 1})
     if form == "int8":
         _quantize(folder / ONNX_FILE)
+    model.config.architectures = [type(model).__name__]  # as `model.save_pretrained` says it
     model.config.save_pretrained(folder)
     processor.save_pretrained(folder)
     return folder / (TORCH_FILE if form == "torch" else ONNX_FILE)

@@ -65,7 +65,7 @@ class ExportedEncoder:
         missing = [name for name in self.input_names if name not in inputs]
         if missing:
             raise InputError(f"{missing[0]} is missing, which the graph takes; pass what the processor returns.")
-        taken = {name: inputs[name] for name in self.input_names}
+        taken = {name: inputs[name].to(self.device) for name in self.input_names}
         given = taken["input_ids"].shape[1]
         if self.length is not None:
             taken = pad_inputs(taken, self.length, self.config.pad_token_id)
@@ -107,6 +107,6 @@ class _OnnxSession:
 
     def __call__(self, **inputs: torch.Tensor) -> dict[str, torch.Tensor]:
         names = zip(self.graph_names, self.input_names, strict=True)
-        arrays = {graph: inputs[name].cpu().numpy() for graph, name in names}
+        arrays = {graph: inputs[name].numpy() for graph, name in names}
         outputs = zip(self.output_names, self.session.run(self.output_names, arrays), strict=True)
         return {name.removeprefix("output."): torch.from_numpy(value) for name, value in outputs}
