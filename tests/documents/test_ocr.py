@@ -282,6 +282,7 @@ def test_page_of_filled_in_fields_alone_needs_no_tesseract(tmp_path, monkeypatch
 def test_protected_scan_opens_with_its_password(tmp_path):
     path = make_pdf(tmp_path / "a.pdf", [LETTER], password="secret")
     assert read_scanned_pdf(path, pages="all", password="secret", dpi=DPI).words == words_of(LETTER)
+    assert read_document(path, ocr="always", password="secret", dpi=DPI).words == words_of(LETTER)
     with pytest.raises(InputError, match="protected by a password"):
         read_scanned_pdf(path, pages="all")
 

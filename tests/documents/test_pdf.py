@@ -9,7 +9,7 @@ import pytest
 from reportlab.pdfgen.canvas import Canvas
 from tests.pdfs import PAGE, Text, make_pdf
 
-from broadsheet.documents import InputError, read_pdf
+from broadsheet.documents import InputError, read_document, read_pdf
 
 WIDTH, HEIGHT = PAGE
 LINE = Text("Invoice no. 2024-117 Amount", 72, 700, 12)
@@ -261,6 +261,7 @@ def test_encrypted_file(tmp_path):
     with pytest.raises(InputError, match=r"password does not open .*locked\.pdf"):
         read_pdf(path, password="open")
     assert read_pdf(path, password="sesame").words == LINE.text.split()
+    assert read_document(path, password="sesame").words == LINE.text.split()
 
 
 def test_unusable_files(tmp_path):

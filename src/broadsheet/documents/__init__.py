@@ -52,6 +52,7 @@ def read_document(
     ocr: Literal["never", "empty_pages", "always"] = "never",
     languages: str = "eng",
     dpi: float = 300,
+    password: str | None = None,
 ) -> Document:
     """
     Read a document with the reader that its suffix asks for.
@@ -65,6 +66,7 @@ def read_document(
         ocr: which pages of a PDF file to read with Tesseract: none, those without a text layer, or all.
         languages: Tesseract's names for the languages of the text, joined by +, as in "eng+deu".
         dpi: how finely to render the pages of a PDF file for Tesseract, in dots per inch.
+        password: opens an encrypted PDF file.
 
     Raises:
         InputError: the suffix is unknown, or the reader refuses the file.
@@ -76,7 +78,9 @@ def read_document(
         known = ", ".join(sorted(_READERS))
         raise InputError(f"{path} has the suffix {suffix!r}, which no reader takes; convert it to one of: {known}.")
     if suffix == ".pdf" and ocr != "never":
-        return read_scanned_pdf(path, "all" if ocr == "always" else "empty", languages, dpi)
+        return read_scanned_pdf(path, "all" if ocr == "always" else "empty", languages, dpi, password)
+    if suffix == ".pdf":
+        return read_pdf(path, password=password)
     if suffix in IMAGE_SUFFIXES:
         return read_image(path, languages)
     return _READERS[suffix](path)

@@ -116,7 +116,7 @@ def _check_file(path: Path) -> None:
 def _explain(path: Path, error: pdfium.PdfiumError, password: str | None) -> InputError:
     if error.err_code == pdfium_c.FPDF_ERR_PASSWORD:
         if password is None:
-            return InputError(f"{path} is protected by a password; pass it as password='...'.")
+            return InputError(f"{path} is protected by a password; pass it as password='...', or --password.")
         return InputError(f"The password does not open {path}; pass the right one.")
     if error.err_code == pdfium_c.FPDF_ERR_SECURITY:
         return InputError(f"{path} is encrypted in a way that PDFium cannot open; save it without encryption.")
