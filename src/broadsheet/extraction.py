@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 from itertools import tee
 from typing import Any
 
-import torch
-from transformers import AutoModelForTokenClassification, AutoProcessor
+from transformers import AutoConfig, AutoModelForTokenClassification
 
+from broadsheet.devices import choose_device
 from broadsheet.documents import Document
 from broadsheet.export import ExportedEncoder, is_exported
 from broadsheet.hub.errors import hub_sentence
@@ -15,6 +15,7 @@ from broadsheet.pipelines.streaming import Job, window_size
 from broadsheet.pipelines.token_classification import DocumentTokenClassificationPipeline
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.merging import TokenClassificationResult
+from broadsheet.training.building import load_processor
 
 
 class _WordPipeline(DocumentTokenClassificationPipeline):
@@ -30,7 +31,7 @@ class FieldExtractor:
     `pipeline("document-token-classification")` does, with the words that are in no entity too.
 
     Args:
-        model: a token classification model of the family, or one exported.
+        model: a token classification model of the family or one that it is compared with, or one exported.
         processor: its processor.
         max_length: tokens of a window; the tokenizer's `model_max_length` when None, or 512 where it names none.
         stride: tokens that neighbouring windows share; a quarter of `max_length` when None.
@@ -49,7 +50,7 @@ class FieldExtractor:
     ):
         self.max_length, self.stride = window_size(processor, max_length, stride)
         self.batch_size = batch_size
-        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self.device = choose_device(device)
         self.model = model.eval()
         self.processor = processor
         self._pipeline = _WordPipeline(
@@ -67,13 +68,17 @@ class FieldExtractor:
         Load model and processor from a folder or a repository of the Hub, or from what `broadsheet export` wrote.
 
         Raises:
-            InputError: there is no model, or none that labels words.
+            InputError: there is no model, none that labels words, or no such device.
         """
+        choose_device(kwargs.get("device"))
+        exported = os.path.isdir(path) and is_exported(path)
         try:
-            exported = os.path.isdir(path) and is_exported(path)
+            config = AutoConfig.from_pretrained(path)
+            if config.architectures or not exported:  # earlier exports may not name their head
+                _check_head(config, path)
+            processor = load_processor(str(path), config.model_type)
             load: Any = ExportedEncoder if exported else AutoModelForTokenClassification.from_pretrained
             model = load(path)
-            processor = AutoProcessor.from_pretrained(path)
         except InputError:
             raise
         except (OSError, ValueError) as error:
@@ -81,7 +86,7 @@ class FieldExtractor:
             raise InputError(sentence or f"The model {path} cannot be loaded: {error}") from error
         if not hasattr(processor, "post_process_token_classification"):
             raise InputError(
-                f"{path} holds a model but no processor_config.json; save the processor beside it with "
+                f"{path} holds a model but no processor of Broadsheet; save the processor beside it with "
                 "processor.save_pretrained."
             )
         return cls(model, processor, **kwargs)
@@ -94,3 +99,13 @@ class FieldExtractor:
         """Documents with their results, as they come; windows of several documents share batches."""
         given, read = tee(documents)
         return zip(given, self._pipeline(iter(read)), strict=True)
+
+
+def _check_head(config: Any, path: str | os.PathLike[str]) -> None:
+    """Refuse a model whose checkpoint has no head for words: transformers would give it one of random numbers."""
+    names = config.architectures or []
+    if not any(name.endswith("ForTokenClassification") for name in names):
+        raise InputError(
+            f"{path} holds {', '.join(names) or 'a model that does not name its head'}, not one that labels words; "
+            "fine-tune it for token classification first."
+        )

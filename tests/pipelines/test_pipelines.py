@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 from tests.hub.models import save, tiny
-from tests.pdfs import make_letter
+from tests.pdfs import Text, make_letter, make_pdf
 from transformers import pipeline
 
 from broadsheet.documents import Document, read_pdf
@@ -258,6 +258,24 @@ def test_summaries_are_what_generate_writes(writer: Any, letters: list[Path]) ->
     assert [result["words"] for result in results] == [len(read_pdf(path)) for path in letters]
     assert all(0 < result["words_read"] < result["words"] for result in results)
     assert writer(letters[1], generate_kwargs={"max_new_tokens": 1})["summary_text"] != expected
+
+
+def test_encrypted_files(tagger: Any, reader: Any, writer: Any, tmp_path: Path) -> None:
+    texts = [[Text("Total amount due 78.90 EUR", 72, 700)]]
+    plain = make_pdf(tmp_path / "plain.pdf", texts)
+    locked = make_pdf(tmp_path / "locked.pdf", texts, password="sesame")
+    for reading, given in ((tagger, {}), (reader, {"question": "How much?"}), (writer, {})):
+        name = "document" if given else "inputs"
+        expected = reading(**{name: plain}, **given)
+        assert near(reading(**{name: locked}, password="sesame", **given), expected)
+        with pytest.raises(InputError, match="locked.pdf is protected by a password"):
+            reading(**{name: locked}, **given)
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99"])
+def test_a_missing_device_is_one_sentence(tagger: Any, device: str) -> None:
+    with pytest.raises(InputError, match=f"no device '{device}' on this machine; choose one of cpu"):
+        pipeline(TAG, model=tagger.model, processor=tagger.processor, device=device)
 
 
 def test_models_without_a_processor_are_refused(reader: Any) -> None:

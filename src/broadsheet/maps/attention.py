@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from transformers import AutoConfig, AutoModel, AutoProcessor
 
+from broadsheet.devices import choose_device
 from broadsheet.documents import Document
 from broadsheet.maps.blocks import enclosing_box, text_blocks
 from broadsheet.modeling.skim_attention import skim_probabilities
@@ -121,7 +122,7 @@ class SkimMapper:
         if limit is not None and self.max_length > limit:
             raise InputError(f"max_length={self.max_length} is more than the {limit} tokens that the model takes.")
         self.stride = self.max_length // 4 if stride is None else stride
-        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        self.device = choose_device(device)
         self.model.to(self.device)
 
     @classmethod

@@ -17,7 +17,9 @@ FORMS = (
 )
 
 
-def as_document(given: Any, ocr: str = "never", languages: str = "eng") -> Document | dict[str, Any]:
+def as_document(
+    given: Any, ocr: str = "never", languages: str = "eng", password: str | None = None
+) -> Document | dict[str, Any]:
     """
     A document in the form that processors take.
 
@@ -26,6 +28,7 @@ def as_document(given: Any, ocr: str = "never", languages: str = "eng") -> Docum
             `page_ids` and `page_sizes` where there are some.
         ocr: which pages of a PDF file to read with Tesseract: "never", "empty_pages" or "always".
         languages: Tesseract's names for the languages of the text.
+        password: opens an encrypted PDF file.
 
     Raises:
         InputError: for anything else, or a file that cannot be read.
@@ -41,7 +44,7 @@ def as_document(given: Any, ocr: str = "never", languages: str = "eng") -> Docum
         kept = ("words", "boxes", "page_ids", "page_sizes", "segment_ids", "source")
         return {key: document[key] for key in kept if document.get(key) is not None}
     if isinstance(given, str | os.PathLike):
-        return read_document(given, ocr=ocr, languages=languages)  # type: ignore[arg-type]
+        return read_document(given, ocr=ocr, languages=languages, password=password)  # type: ignore[arg-type]
     if isinstance(given, Image.Image):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "image.png"

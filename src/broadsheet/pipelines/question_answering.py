@@ -52,7 +52,8 @@ class DocumentQuestionAnsweringPipeline(DocumentPipeline):
         document = given.get("document")
         if document is None:
             document = {name: value for name, value in given.items() if name != "question"}
-        return self.windows_of(as_document(document, settings["ocr"], settings["languages"]), question, settings)
+        read = as_document(document, settings["ocr"], settings["languages"], settings["password"])
+        return self.windows_of(read, question, settings)
 
     def postprocess(self, model_outputs: Job, **settings: Any) -> list[dict[str, Any]]:  # type: ignore[override]
         """The answers to one question, best first."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import torch
 from transformers.pipelines.base import Pipeline
 
+from broadsheet.devices import choose_device
 from broadsheet.documents import Document
 from broadsheet.pipelines.inputs import as_document, source_of
 from broadsheet.tokenization.collation import LayoutDataCollator
@@ -64,6 +65,7 @@ class DocumentPipeline(Pipeline):
         clip_boxes: move boxes that overhang their page to its edge, instead of refusing them.
         ocr: pages of PDF files to read with Tesseract: "never", "empty_pages" or "always".
         languages: of the text, for Tesseract.
+        password: opens encrypted PDF files.
         on_error: "raise", or "return": a document that cannot be read gives {"error": sentence, "source": file} in
             place of its result, and the others go on.
     """
@@ -82,6 +84,7 @@ class DocumentPipeline(Pipeline):
         "clip_boxes": True,
         "ocr": "never",
         "languages": "eng",
+        "password": None,
     }
     running: ClassVar[dict[str, Any]] = {}
     finishing: ClassVar[dict[str, Any]] = {}
@@ -91,6 +94,8 @@ class DocumentPipeline(Pipeline):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         on_error = kwargs.pop("on_error", "raise")
+        if isinstance(kwargs.get("device"), str | torch.device):
+            kwargs["device"] = choose_device(kwargs["device"])
         super().__init__(*args, **kwargs)
         self.on_error = _check_on_error(on_error)
         if not hasattr(self.processor, self.needs):
@@ -178,7 +183,7 @@ class DocumentPipeline(Pipeline):
 
     def preprocess(self, given: Any, **settings: Any) -> Job:  # type: ignore[override]
         """Read a document and cut it into windows."""
-        document = as_document(given, settings["ocr"], settings["languages"])
+        document = as_document(given, settings["ocr"], settings["languages"], settings["password"])
         return self.windows_of(document, None, settings)
 
     def windows_of(self, document: Any, question: str | None, settings: dict[str, Any]) -> Job:

@@ -35,7 +35,7 @@ class DocumentSummarizationPipeline(DocumentPipeline):
 
     def preprocess(self, given: Any, **settings: Any) -> Job:  # type: ignore[override]
         """Read a document; it is one window."""
-        document = as_document(given, settings["ocr"], settings["languages"])
+        document = as_document(given, settings["ocr"], settings["languages"], settings["password"])
         batch = self.processor(
             documents=[document],
             truncation=True,
