@@ -1,8 +1,9 @@
 import json
+from pathlib import Path
 
 import pytest
 from PIL import Image
-from tests.pdfs import make_letter
+from tests.pdfs import Text, make_letter, make_pdf
 from tests.tokenizers import tiny_tokenizer
 from typer.testing import CliRunner
 
@@ -114,6 +115,48 @@ def test_pictures_of_several_files_go_into_a_folder(model_folder, letter, tmp_pa
     result = run("extract", letter, other, "--model", model_folder, "--picture", tmp_path / "pictures")
     assert result.exit_code == 0, result.output
     assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == ["letter.png", "other.png"]
+
+
+def test_pictures_of_files_of_one_name_are_all_kept(model_folder, letter, tmp_path):
+    files = [letter]
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        files.append(make_letter(tmp_path / folder / "letter.pdf"))
+    result = run("extract", *files, letter, "--model", model_folder, "--picture", tmp_path / "pictures")
+    assert result.exit_code == 0, result.output
+    names = ["letter-2.png", "letter-3.png", "letter-4.png", "letter.png"]
+    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == names
+
+
+def test_names_of_pictures():
+    files = [Path(name) for name in ("a/inv.pdf", "b/INV.pdf", "inv-2.pdf", "c/inv.png", "other.tiff", "a/inv.pdf")]
+    names = [path.name for path in cli.picture_files(files, Path("out"))]
+    assert names == ["inv.png", "INV-3.png", "inv-2.png", "inv-4.png", "other.png", "inv-5.png"]
+    assert cli.picture_files(files[:1], Path("out.pdf")) == [Path("out.pdf")]
+
+
+def test_a_picture_that_cannot_be_written_is_told_before_the_model_is_loaded(letter, tmp_path, capsys):
+    code, error = main(capsys, "extract", letter, "--model", "nowhere", "--picture", tmp_path / "pictures")
+    assert code == 2
+    assert "has the suffix ''; save pages as .png" in error
+    code, error = main(capsys, "extract", letter, letter, "--model", "nowhere", "--picture", letter)
+    assert code == 2
+    assert "letter.pdf is a file, but there are 2 documents; name a folder as --picture." in error
+
+
+def test_password(model_folder, tmp_path):
+    locked = make_pdf(tmp_path / "locked.pdf", [[Text("Total amount due", 72, 700)]], password="sesame")
+    for password, says in ((None, "pass it as password='...', or --password"), ("open", "does not open")):
+        flags = ["--password", password] if password else []
+        result = run("extract", locked, "--model", model_folder, *flags)
+        assert result.exit_code == 2
+        assert says in result.stderr
+    picture = tmp_path / "fields.png"
+    flags = ["--password", "sesame", "--picture", picture]
+    result = run("extract", locked, "--model", model_folder, "--json", *flags)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["file"] == str(locked)
+    assert Image.open(picture).width > 500
 
 
 @pytest.mark.parametrize("command", [["--model", "nowhere"], ["--model", "nowhere", "--json"]])

@@ -5,13 +5,14 @@ import logging
 import sys
 from enum import StrEnum
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from broadsheet.consoles import make_console, print_error
 from broadsheet.documents import Document, InputError, read_document
 
 app = typer.Typer(
@@ -21,8 +22,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-console = Console()
-errors = Console(stderr=True, highlight=False)
+console = make_console()
 
 # The training commands hand their arguments on to the parser that `python -m broadsheet.training.finetune` uses too.
 PASS_ON: dict[str, Any] = {
@@ -78,6 +78,7 @@ def extract(
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Windows in one forward pass.")] = 8,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, ...; a GPU if there is one.")] = None,
+    password: Annotated[str | None, typer.Option(help="Opens encrypted PDF files.")] = None,
 ) -> None:
     """
     Print the fields of documents, each with its page, box and score.
@@ -87,16 +88,17 @@ def extract(
     from broadsheet.extraction import FieldExtractor
     from broadsheet.visualization import annotate_pages, save_pages
 
+    targets = picture_files(files, picture) if picture is not None else [None] * len(files)
     extractor = FieldExtractor.from_pretrained(
         model, max_length=max_length, stride=stride, batch_size=batch_size, device=device
     )
     failed = 0
-    for path in _with_progress(files):
+    for path, target in _with_progress(list(zip(files, targets, strict=True))):
         try:
-            document = read_document(path, ocr=ocr.value, languages=languages)
+            document = read_document(path, ocr=ocr.value, languages=languages, password=password)
             result = extractor(document)
         except InputError as error:
-            errors.print(f"error: {error}", style="red", soft_wrap=True)
+            print_error(error)
             failed += 1
             continue
         entities = [entity for entity in result.entities if entity.score >= min_score]
@@ -104,11 +106,9 @@ def extract(
             print(json.dumps(fields_as_json(path, document, entities), ensure_ascii=False))
         else:
             print_fields(path, document, entities)
-        if picture is not None:
-            target = picture / f"{path.stem}.png" if len(files) > 1 else picture
-            target.parent.mkdir(parents=True, exist_ok=True)
-            save_pages(annotate_pages(document, entities), target)
-            errors.print(f"picture: {target}", soft_wrap=True)
+        if target is not None:
+            save_pages(annotate_pages(document, entities, password=password), target)
+            make_console(stderr=True).print(f"picture: {target}", soft_wrap=True)
     if failed:
         raise typer.Exit(2)
 
@@ -259,10 +259,10 @@ def print_fields(path: Path, document: Document, entities: list[Any]) -> None:
     """Print a document's fields as a table."""
     pages = f"{document.num_pages} page{'s' if document.num_pages != 1 else ''}"
     if not entities:
-        console.print(f"{path}: no fields found", soft_wrap=True, markup=False)
+        console.print(f"{path}: no fields found", soft_wrap=True)
         return
     # Outside the table, whose title would be broken to the terminal's width.
-    console.print(f"{path} ({pages}, {len(document)} words)", soft_wrap=True, markup=False)
+    console.print(f"{path} ({pages}, {len(document)} words)", soft_wrap=True)
     table = Table()
     for heading in ("field", "text"):
         table.add_column(heading)
@@ -273,12 +273,39 @@ def print_fields(path: Path, document: Document, entities: list[Any]) -> None:
     console.print(table)
 
 
-def _with_progress(files: list[Path]) -> Any:
-    if len(files) < 2:
-        return files
+def picture_files(files: list[Path], picture: Path) -> list[Path]:
+    """
+    Where the documents' pictures go: of one to `picture`, of several into that folder, as a.png for a.pdf. The second
+    of a name gets a number, as a-2.png, or the next that is free.
+
+    Raises:
+        InputError: the picture is of no known format, or the folder is a file.
+    """
+    from broadsheet.visualization import check_picture_suffix
+
+    if len(files) == 1:
+        check_picture_suffix(picture)
+        return [picture]
+    if picture.is_file():
+        raise InputError(f"{picture} is a file, but there are {len(files)} documents; name a folder as --picture.")
+    # Without case: some file systems make no difference.
+    stems, given = {file.stem.casefold() for file in files}, set[str]()
+    names = []
+    for file in files:
+        name = file.stem
+        if name.casefold() in given:
+            name = next(new for number in count(2) if (new := f"{file.stem}-{number}").casefold() not in stems | given)
+        given.add(name.casefold())
+        names.append(picture / f"{name}.png")
+    return names
+
+
+def _with_progress(documents: list[Any]) -> Any:
+    if len(documents) < 2:
+        return documents
     from tqdm.auto import tqdm
 
-    return tqdm(files, unit="document", disable=None)
+    return tqdm(documents, unit="document", disable=None)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -287,5 +314,5 @@ def main(argv: list[str] | None = None) -> None:
     try:
         app(argv)
     except InputError as error:
-        errors.print(f"error: {error}", style="red", soft_wrap=True)
+        print_error(error)
         sys.exit(2)

@@ -106,11 +106,9 @@ def save_pages(images: Sequence[Image.Image], path: str | os.PathLike[str], max_
     path = Path(path)
     if not images:
         raise InputError("There are no pages to save; pass what annotate_pages returns.")
-    suffix = path.suffix.lower()
-    if suffix not in (*IMAGE_SUFFIXES, ".pdf"):
-        raise InputError(f"{path} has the suffix {suffix!r}; save pages as .png, .jpg or .pdf.")
+    check_picture_suffix(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    if suffix == ".pdf":
+    if path.suffix.lower() == ".pdf":
         images[0].save(path, save_all=True, append_images=images[1:], resolution=150.0)
         return
     shown = list(images)
@@ -122,6 +120,12 @@ def save_pages(images: Sequence[Image.Image], path: str | os.PathLike[str], max_
             file=sys.stderr,
         )
     _tile(shown).save(path)
+
+
+def check_picture_suffix(path: Path) -> None:
+    """Raise `InputError` where `save_pages` knows no picture format of the path's suffix."""
+    if path.suffix.lower() not in (*IMAGE_SUFFIXES, ".pdf"):
+        raise InputError(f"{path} has the suffix {path.suffix.lower()!r}; save pages as .png, .jpg or .pdf.")
 
 
 def render_pages(

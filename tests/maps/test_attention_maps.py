@@ -217,6 +217,22 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
             main([str(pdf), "--model", str(folder), *arguments])
 
 
+def test_text_like_markup_and_a_password(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = save(tmp_path / "model", skimformer(SkimformerForMaskedLM))
+    pdf = make_pdf(tmp_path / "locked.pdf", [[Text("[/x] Doe", 72, 700)]], password="sesame")
+    flags = ["--model", str(folder), "--words", "0", "--picture", str(tmp_path / "map.png")]
+    with pytest.raises(InputError, match="--password"):
+        main([str(pdf), *flags])
+    assert main([str(pdf), *flags, "--password", "sesame"]) == 0
+    assert "* [/x] Doe" in capsys.readouterr().out
+    assert Image.open(tmp_path / "map.png").width > 100
+
+
+def test_a_missing_device() -> None:
+    with pytest.raises(InputError, match="no device 'gpu' on this machine"):
+        SkimMapper(skimformer(), PROCESSOR, device="gpu")
+
+
 def test_refuses_models_without_skim_attention(tmp_path: Path) -> None:
     BertModel(BertConfig(**TEXT)).save_pretrained(tmp_path)
     with pytest.raises(InputError, match="is a 'bert', which has no skim-attention"):

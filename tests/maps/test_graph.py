@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 from reportlab.pdfgen import canvas
+from tests.pdfs import Text, make_pdf
 from tests.tokenizers import tiny_tokenizer
 
 from broadsheet.cli import main
@@ -116,6 +117,20 @@ def test_words_and_layers_that_are_not_there(pdf, model):
         mapper(document, 13)
     with pytest.raises(InputError, match="no layer 2 in a model of 2 layers"):
         mapper(document, 0, layer=2)
+
+
+def test_text_like_markup_and_a_password(model, tmp_path, capsys):
+    locked = str(make_pdf(tmp_path / "locked.pdf", [[Text("[/x] Doe", 72, 700)]], password="sesame"))
+    with pytest.raises(SystemExit) as stopped:
+        main(["graph", locked])
+    assert stopped.value.code == 2
+    assert "--password" in capsys.readouterr().err
+    main_exits(["graph", locked, "--password", "sesame", "--picture", str(tmp_path / "graph.png")])
+    flags = ["--model", str(model), "--word", "0", "--picture", str(tmp_path / "heads.png")]
+    main_exits(["graph", locked, "--password", "sesame", *flags])
+    assert "“[/x]”" in capsys.readouterr().out
+    for name in ("graph.png", "heads.png"):
+        assert (tmp_path / name).is_file()
 
 
 @pytest.mark.parametrize(

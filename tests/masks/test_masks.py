@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from rich.console import Console
+from tests.pdfs import Text, make_pdf
 
 from broadsheet.documents import Document
 from broadsheet.masks import draw_masks, draw_neighbors, pattern_masks
@@ -85,6 +86,16 @@ def test_command(pdf: Path, tmp_path: Path) -> None:
     for name in ("masks.png", "neighbors.png"):
         assert Image.open(tmp_path / "out" / name).width > 300
     assert main([str(pdf), "--output", str(tmp_path / "again"), "--word", "0", "--length", "4"]) == 0
+
+
+def test_text_like_markup_and_a_password(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    locked = make_pdf(tmp_path / "locked.pdf", [[Text("[/x] Doe", 72, 700)]], password="sesame")
+    flags = ["--output", str(tmp_path / "out"), "--word", "0"]
+    assert main([str(locked), *flags]) == 2
+    assert "--password" in capsys.readouterr().err
+    assert main([str(locked), *flags, "--password", "sesame"]) == 0
+    assert "“[/x]”" in capsys.readouterr().out
+    assert Image.open(tmp_path / "out" / "neighbors.png").width > 300
 
 
 def test_what_attends_to_nothing_has_no_distance(pdf: Path, tmp_path: Path) -> None:

@@ -93,6 +93,22 @@ def test_table_with_means_intervals_and_the_papers_numbers(recipe: Path) -> None
     assert (Path("out") / record.figures[0]).is_file()
 
 
+def test_titles_are_printed_as_they_stand(
+    recipe: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    rows = {"[/narrow]": {**RECIPE["rows"]["narrow"], "title": "[x] Narrow :smile:"}}
+    recipe.write_text(yaml.safe_dump({**RECIPE, "title": "A table [of rows]", "rows": rows}))
+    assert main(arguments(recipe)) == 0
+    printed = capsys.readouterr().out
+    for text in ("A table [of rows]", "[x] Narrow :smile:", "[/narrow], seed 1: done"):
+        assert text in printed
+    assert main(["--list"]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"{name}: " in printed for name in shipped_tables())
+    assert "[bold]" not in printed
+
+
 def test_finished_runs_are_not_run_again(recipe: Path) -> None:
     main(arguments(recipe))
     main(arguments(recipe))

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from broadsheet.cli import print_fields
+from broadsheet.consoles import make_console
 from broadsheet.demo.corpus import make_corpus, read_corpus
 from broadsheet.documents import Document, read_pdf
 from broadsheet.extraction import FieldExtractor
@@ -62,7 +63,7 @@ def run_demo(
         console: where to print.
         record: folder to write the comparison to as a record of results; not written when None.
     """
-    console = console or Console()
+    console = console or make_console()
     started = time.time()
     # So small a model gains little from a second thread, and loses much where other work shares the cores.
     torch.set_num_threads(1)

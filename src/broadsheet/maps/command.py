@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from broadsheet.consoles import make_console
 from broadsheet.documents import Document, read_document
 from broadsheet.maps.attention import AttentionMap, SkimMapper
 from broadsheet.maps.picture import draw_attention, percent
@@ -28,6 +29,7 @@ def attention_command(
     max_length: int | None = None,
     top: int = 12,
     console: Console | None = None,
+    password: str | None = None,
 ) -> AttentionMap:
     """
     Print what chosen words of a document attend to, and draw it if asked to.
@@ -43,6 +45,7 @@ def attention_command(
         max_length: tokens of a window.
         top: how many blocks the table shows.
         console: where the table goes.
+        password: opens an encrypted PDF file.
 
     Raises:
         InputError: not exactly one way to choose is given, or what is chosen is not there.
@@ -51,7 +54,7 @@ def attention_command(
     if len(given) != 1:
         told = f"you gave {' and '.join(given)}" if given else "you gave none"
         raise InputError(f"Choose words by one of --select TEXT, --words 3-17 or --label NAME; {told}.")
-    document = read_document(file)
+    document = read_document(file, password=password)
     if select:
         chosen, caption = select_text(document, select), f"“{select}”"
     elif words:
@@ -63,9 +66,9 @@ def attention_command(
     if as_json:
         print(json.dumps({"file": str(file), **attention.to_dict()}))
     else:
-        (console or Console()).print(blocks_table(document, attention, caption, top))
+        (console or make_console()).print(blocks_table(document, attention, caption, top))
     if picture is not None:
-        save_pages(draw_attention(document, attention, caption), picture)
+        save_pages(draw_attention(document, attention, caption, password=password), picture)
     return attention
 
 
@@ -103,6 +106,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print the numbers of all words and blocks as JSON")
     parser.add_argument("--max-length", type=int, help="tokens of a window; the model's limit, or 2048")
     parser.add_argument("--top", type=int, default=12, help="how many blocks the table shows")
+    parser.add_argument("--password", help="opens an encrypted PDF file")
     arguments = parser.parse_args(argv)
     attention_command(
         arguments.file,
@@ -114,5 +118,6 @@ def main(argv: list[str] | None = None) -> int:
         arguments.json,
         arguments.max_length,
         arguments.top,
+        password=arguments.password,
     )
     return 0

@@ -8,6 +8,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from broadsheet.consoles import make_console
 from broadsheet.documents import Document, read_document
 from broadsheet.maps.graph import HeadMapper, document_graph, draw_graph, draw_heads
 from broadsheet.maps.selection import select_text
@@ -24,6 +25,7 @@ def graph_command(
     layer: int = -1,
     as_json: bool = False,
     console: Console | None = None,
+    password: str | None = None,
 ) -> None:
     """
     Print and draw the beta-skeleton of a document's words, or what a FormNet's heads attend to from one word.
@@ -37,17 +39,18 @@ def graph_command(
         layer: the layer whose heads are drawn.
         as_json: print JSON instead of a table.
         console: where the table goes.
+        password: opens an encrypted PDF file.
 
     Raises:
         InputError: a model without a word, or a word without a model; or what is chosen is not there.
     """
-    console = console or Console()
+    console = console or make_console()
     if (model is None) != (select is None and word is None) or (select is not None and word is not None):
         raise InputError(
             "Attention needs a model and one word: give --model with either --select TEXT or --word NUMBER, or none "
             "of them for the graph."
         )
-    document = read_document(file)
+    document = read_document(file, password=password)
     if model is None:
         graph = document_graph(document)
         if as_json:
@@ -55,7 +58,7 @@ def graph_command(
         else:
             console.print(_graph_table(document, graph.edges, graph.neighbors))
         if picture is not None:
-            save_pages(draw_graph(document, graph), picture)
+            save_pages(draw_graph(document, graph, password=password), picture)
         return
     chosen = word if select is None else select_text(document, select)[0]
     assert chosen is not None
@@ -66,7 +69,7 @@ def graph_command(
     else:
         console.print(_heads_table(document, chosen, attention))
     if picture is not None:
-        pictures = draw_heads(document, chosen, attention)
+        pictures = draw_heads(document, chosen, attention, password)
         save_pages(pictures, picture, max_pages=len(pictures))
 
 
@@ -104,6 +107,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--word", type=int, metavar="NUMBER", help="attend from this word, counted from 0")
     parser.add_argument("--layer", type=int, default=-1, help="the layer whose heads are drawn (default: the last)")
     parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    parser.add_argument("--password", help="opens an encrypted PDF file")
     arguments = parser.parse_args(argv)
     graph_command(**vars(arguments))
     return 0

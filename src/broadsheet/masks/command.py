@@ -12,6 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from broadsheet.consoles import make_console, print_error
 from broadsheet.documents import Document, read_document
 from broadsheet.maps.selection import select_text
 from broadsheet.masks.patterns import PATTERNS, PatternMask, pattern_masks
@@ -29,6 +30,7 @@ def masks_command(
     window: int = 512,
     length: int = 2048,
     console: Console | None = None,
+    password: str | None = None,
 ) -> list[PatternMask]:
     """
     Print how much each pattern attends to, and write `masks.png` and `neighbors.png`.
@@ -42,6 +44,7 @@ def masks_command(
         window: words around a word.
         length: words shown at most.
         console: where the table goes.
+        password: opens an encrypted PDF file.
 
     Raises:
         InputError: the word is not among those shown, a number is impossible, or the output is no folder.
@@ -50,7 +53,7 @@ def masks_command(
         raise InputError("Choose the word by --select or by --word, not by both.")
     if output.is_file():
         raise InputError(f"{output} is a file, but there are two pictures to write; name a folder as --output.")
-    document = read_document(file)
+    document = read_document(file, password=password)
     masks = pattern_masks(document, neighbors, window, length)
     shown = len(masks[0].scores)
     if select is not None:
@@ -58,12 +61,12 @@ def masks_command(
     word = shown // 2 if word is None else word
     if not 0 <= word < shown:
         raise InputError(f"Word {word} is not among the {shown} words that are shown; pass another, or a --length.")
-    console = console or Console()
+    console = console or make_console()
     console.print(masks_table(document, masks, word))
     output.mkdir(parents=True, exist_ok=True)
     draw_masks(masks).save(output / "masks.png")
-    save_pages(draw_neighbors(document, masks, word), output / "neighbors.png")
-    console.print(f"pictures: {output / 'masks.png'}, {output / 'neighbors.png'}", soft_wrap=True, highlight=False)
+    save_pages(draw_neighbors(document, masks, word, password), output / "neighbors.png")
+    console.print(f"pictures: {output / 'masks.png'}, {output / 'neighbors.png'}", soft_wrap=True)
     return masks
 
 
@@ -107,6 +110,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--neighbors", type=int, default=512, help="nearest words of a word (512, as in Figure 2)")
     parser.add_argument("--window", type=int, default=512, help="words around a word (512)")
     parser.add_argument("--length", type=int, default=2048, help="words of the document at most (2048)")
+    parser.add_argument("--password", help="opens an encrypted PDF file")
     arguments = parser.parse_args(argv)
     try:
         masks_command(
@@ -117,8 +121,9 @@ def main(argv: list[str] | None = None) -> int:
             arguments.neighbors,
             arguments.window,
             arguments.length,
+            password=arguments.password,
         )
     except InputError as error:
-        Console(stderr=True).print(f"error: {error}", style="red", soft_wrap=True, highlight=False)
+        print_error(error)
         return 2
     return 0

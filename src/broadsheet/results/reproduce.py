@@ -16,9 +16,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from broadsheet.consoles import make_console
 from broadsheet.results.assembling import assemble, describe_data, draw_curves, make_text
 from broadsheet.results.environment import describe_environment, today
 from broadsheet.results.record import Record, ResultTable, results_folder, write_record
@@ -26,7 +27,7 @@ from broadsheet.results.running import command_of, execute, finished, in_order
 from broadsheet.results.table_recipe import TableRecipe, read_table, shipped_tables
 from broadsheet.tokenization.input_checks import InputError
 
-console = Console()
+console = make_console()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.list or not arguments.table:
         for name in shipped_tables():
             table = read_table(name)
-            console.print(f"[bold]{name}[/bold]: {table.title} ({table.paper}); scales {', '.join(table.scales)}")
+            about = f": {table.title} ({table.paper}); scales {', '.join(table.scales)}"
+            console.print(Text.assemble((name, "bold"), about))
         return 0
     table = read_table(arguments.table)
     try:
@@ -96,7 +98,7 @@ def reproduce(
         for run in planned:
             state = "finished" if finished(run, runs) else "to run"
             command = shlex.join(command_of(run, runs))
-            console.print(f"# {run.row}, seed {run.seed}: {state}\n{command}", soft_wrap=True, highlight=False)
+            console.print(f"# {run.row}, seed {run.seed}: {state}\n{command}", soft_wrap=True)
         return None
     results = {}
     for number, run in enumerate(planned, 1):
@@ -105,11 +107,11 @@ def reproduce(
             shutil.rmtree(runs / run.identity, ignore_errors=True)
         result = finished(run, runs)
         if result is None:
-            with console.status(f"{where}: running; its output is in {runs / run.identity}.log"):
+            with console.status(Text(f"{where}: running; its output is in {runs / run.identity}.log")):
                 result = execute(run, runs)
-            console.print(f"{where}: done", highlight=False)
+            console.print(f"{where}: done")
         else:
-            console.print(f"{where}: was finished", highlight=False)
+            console.print(f"{where}: was finished")
         results[run.identity] = result
 
     rows = assemble(table, {run: results[run.identity] for run in shown})
@@ -133,7 +135,7 @@ def reproduce(
         notes=notes,
         figures=figures,
     )
-    console.print(f"written to {write_record(output, record)}", soft_wrap=True, highlight=False)
+    console.print(f"written to {write_record(output, record)}", soft_wrap=True)
     return record
 
 
