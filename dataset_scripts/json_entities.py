@@ -8,21 +8,28 @@ from typing import Any
 import datasets
 
 from broadsheet.dataset_scripts import json_lines
-from broadsheet.dataset_scripts.builder import DocumentBuilder, DocumentConfig
-from broadsheet.dataset_scripts.json_lines import document_columns, json_records, split_files
+from broadsheet.dataset_scripts.builder import DocumentBuilder
+from broadsheet.dataset_scripts.json_lines import (
+    JsonLinesConfig,
+    document_columns,
+    json_records,
+    log_clipped,
+    split_files,
+)
 from broadsheet.dataset_scripts.schema import check_row, document_features
-from broadsheet.tokenization.input_checks import InputError, check_words
+from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.tagging import bio_labels
 
 logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass
-class JsonEntitiesConfig(DocumentConfig):
+class JsonEntitiesConfig(JsonLinesConfig):
     """
     Options of JSON lines with entities.
 
     Attributes:
+        clip_boxes: as of `JsonLinesConfig`.
         entity_types: the types in the order of their labels; those found in the files, sorted, when None.
     """
 
@@ -64,11 +71,13 @@ class JsonEntities(DocumentBuilder):
         return split_files(data_dir)
 
     def _generate_examples(self, files: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        clipped = 0
         for file in files:
             for number, record in json_records(file):
                 row = self._row(record, file, number)
-                check_row(row)
+                clipped += check_row(row, self.config.clip_boxes)
                 yield f"{number}-{row['id']}", row
+        log_clipped(clipped)
         if self._broken:
             logger.warning("%d entities have gaps; their labels show each run as an entity.", self._broken)
             self._broken = 0
@@ -78,8 +87,8 @@ class JsonEntities(DocumentBuilder):
         missing = [key for key in ("words", "boxes", "page_sizes", "entities") if key not in record]
         if missing:
             raise InputError(f"{where} lacks {', '.join(missing)}; see the format of dataset 'json_entities'.")
-        words = record["words"]
-        check_words(words, f"line {number} of {file}")
+        columns = document_columns(record, file, number)
+        words = columns["words"]
         labels = ["O"] * len(words)
         entities = []
         for entity in _entities(record, where):
@@ -104,7 +113,7 @@ class JsonEntities(DocumentBuilder):
             self._broken += word_ids[-1] - word_ids[0] + 1 != len(word_ids)
             text = entity.get("text", " ".join(words[word] for word in word_ids))
             entities.append({"type": entity["type"], "word_ids": word_ids, "text": text})
-        return {**document_columns(record, file, number), "labels": labels, "entities": entities}
+        return {**columns, "labels": labels, "entities": entities}
 
     @classmethod
     def code_files(cls) -> list[str]:

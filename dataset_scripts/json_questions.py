@@ -8,8 +8,14 @@ from typing import Any
 import datasets
 
 from broadsheet.dataset_scripts import json_lines, value_alignment
-from broadsheet.dataset_scripts.builder import DocumentBuilder, DocumentConfig
-from broadsheet.dataset_scripts.json_lines import document_columns, json_records, split_files
+from broadsheet.dataset_scripts.builder import DocumentBuilder
+from broadsheet.dataset_scripts.json_lines import (
+    JsonLinesConfig,
+    document_columns,
+    json_records,
+    log_clipped,
+    split_files,
+)
 from broadsheet.dataset_scripts.schema import check_row, document_features
 from broadsheet.dataset_scripts.value_alignment import WordIndex, check_options
 from broadsheet.tokenization.input_checks import InputError
@@ -18,11 +24,12 @@ logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass
-class JsonQuestionsConfig(DocumentConfig):
+class JsonQuestionsConfig(JsonLinesConfig):
     """
     Options of JSON lines with questions.
 
     Attributes:
+        clip_boxes: as of `JsonLinesConfig`.
         min_similarity: how alike words must be to an answer that stands nowhere as it is, above 0 to 1 (no others).
     """
 
@@ -55,7 +62,7 @@ class JsonQuestions(DocumentBuilder):
         return split_files(data_dir)
 
     def _generate_examples(self, files: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-        answered = lost = 0
+        answered = lost = clipped = 0
         for file in files:
             for number, record in json_records(file):
                 where = f"Line {number} of {file}"
@@ -65,18 +72,28 @@ class JsonQuestions(DocumentBuilder):
                         f"{where} lacks {', '.join(missing)}; see the format of dataset 'json_questions'."
                     )
                 row = document_columns(record, file, number)
-                check_row(row)
+                clipped += check_row(row, self.config.clip_boxes)
                 index = WordIndex(row["words"])
+                if not isinstance(record["questions"], list):
+                    raise InputError(
+                        f"{where} has the questions {record['questions']!r}; write a list, [] where there are none."
+                    )
                 row["questions"] = [
                     self._question(question, len(row["words"]), index, where) for question in record["questions"]
                 ]
                 answered += sum(bool(question["answers"]) for question in row["questions"])
                 lost += sum(bool(question["answers"]) and not question["spans"] for question in row["questions"])
                 yield f"{number}-{row['id']}", row
+        log_clipped(clipped)
         if lost:
             logger.warning("Of %d answers %d stand nowhere in their document.", answered, lost)
 
-    def _question(self, given: dict[str, Any], num_words: int, index: WordIndex, where: str) -> dict[str, Any]:
+    def _question(self, given: Any, num_words: int, index: WordIndex, where: str) -> dict[str, Any]:
+        if not isinstance(given, dict):
+            raise InputError(
+                f"{where} has {given!r} among its questions; write each as "
+                '{"question": "Which number?", "answers": ["17"]}.'
+            )
         text, answers = given.get("question"), given.get("answers", [])
         if not isinstance(text, str) or not text.strip():
             raise InputError(f"{where} has a question without text ({text!r}); write it under 'question'.")
@@ -90,11 +107,13 @@ class JsonQuestions(DocumentBuilder):
         if spans is None:
             found = [place for answer in answers for place in index.find(answer, self.config.min_similarity)]
             spans = [list(span) for span in sorted({(place.first, place.last) for place in found})]
+        if not isinstance(spans, list):
+            raise InputError(f"{where} has the spans {spans!r} to {text!r}; write a list, as [[3, 4]].")
         for span in spans:
-            if len(span) != 2 or not 0 <= span[0] <= span[1] < num_words:
+            if not _is_span(span, num_words):
                 raise InputError(
-                    f"{where} has the span {span} as an answer to {text!r}; it is (first word, last word), counted "
-                    f"from 0 over {num_words} words."
+                    f"{where} has the span {span!r} as an answer to {text!r}; it is [first word, last word], counted "
+                    f"from 0 over {num_words} words, in a list of spans."
                 )
         if spans and not answers:
             raise InputError(f"{where} has spans but no answers to {text!r}; give the answers' texts too.")
@@ -104,3 +123,10 @@ class JsonQuestions(DocumentBuilder):
     def code_files(cls) -> list[str]:
         """Also the reader of the lines, and what finds the answers."""
         return [*super().code_files(), json_lines.__file__, value_alignment.__file__]
+
+
+def _is_span(span: Any, num_words: int) -> bool:
+    # Not isinstance: true and false are whole numbers to Python.
+    if not isinstance(span, list) or len(span) != 2 or any(type(word) is not int for word in span):
+        return False
+    return 0 <= span[0] <= span[1] < num_words

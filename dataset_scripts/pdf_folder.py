@@ -37,6 +37,9 @@ class PdfFolderConfig(DocumentConfig):
         for option, values in (("on_error", ("raise", "skip")), ("on_empty_page", ("warn", "raise", "ignore"))):
             if getattr(self, option) not in values:
                 raise InputError(f"{option}={getattr(self, option)!r} is unknown; choose one of {', '.join(values)}.")
+        if self.password is not None:
+            # A recipe's `password: 1234` is a number to YAML.
+            self.password = str(self.password)
 
 
 class PdfFolder(DocumentBuilder):

@@ -1,11 +1,21 @@
 """The one schema of every dataset: words with boxes on pages, and what a task adds to them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from datasets import ClassLabel, Features, List, Value
 
-from broadsheet.tokenization.input_checks import InputError, check_document
+from broadsheet.tokenization.boxes import OVERHANG
+from broadsheet.tokenization.boxes import clip_boxes as clip_array
+from broadsheet.tokenization.input_checks import (
+    InputError,
+    box_array,
+    check_boxes,
+    check_pages,
+    check_words,
+    describe_word,
+)
 
 
 def document_features(
@@ -63,30 +73,52 @@ def document_features(
     return Features(features)
 
 
-def check_row(row: Mapping[str, Any]) -> None:
-    """Raise `InputError`, naming the document, unless the columns of a row fit together and its boxes their pages."""
+def check_row(row: dict[str, Any], clip: bool = False) -> int:
+    """
+    Check that the columns of a row fit together, and its boxes their pages.
+
+    A box that overhangs its page by rounding, less than a thousandth of the page's side, is cut at the edge.
+
+    Args:
+        row: its `boxes` are replaced where some are cut.
+        clip: cut boxes at the page's edge however far they reach.
+
+    Returns:
+        How many boxes `clip` cut.
+
+    Raises:
+        InputError: naming the document.
+    """
     name = f"document {row['id']!r}"
-    words, boxes, page_ids, page_sizes = row["words"], row["boxes"], row["page_ids"], row["page_sizes"]
-    check_document(words, boxes, page_ids, page_sizes, name=name)
+    words, page_ids, page_sizes = row["words"], row["page_ids"], row["page_sizes"]
+    check_words(words, name)
+    array = box_array(row["boxes"], words, name)
+    check_pages(page_ids, page_sizes, words, name)
     for column in ("segment_ids", "labels"):
         if row.get(column) is not None and len(row[column]) != len(words):
             raise InputError(
                 f"D{name[1:]} has {len(words)} words but {len(row[column])} {column}; give exactly one per word."
             )
-    for index, (box, page) in enumerate(zip(boxes, page_ids, strict=True)):
-        if box[2] > page_sizes[page][0] or box[3] > page_sizes[page][1]:
-            raise InputError(
-                f"The box {list(box)} of word {index} ({words[index]!r}) of {name} reaches beyond its page of "
-                f"{tuple(page_sizes[page])}; correct it, or pass clip_boxes=True to cut it at the page's edge."
-            )
+    limits = np.tile(np.asarray(page_sizes, np.float64)[np.asarray(page_ids)], 2)
+    outside = np.isfinite(array) & ((array < 0) | (array >= limits * (1 + OVERHANG)))
+    if outside.any() and not clip:
+        index = int(outside.any(axis=1).argmax())
+        raise InputError(
+            f"The box {list(row['boxes'][index])} of {describe_word(words, index)} of {name} reaches beyond its page "
+            f"of {tuple(page_sizes[page_ids[index]])}; correct it, or pass clip_boxes=True (--dataset_options "
+            "clip_boxes=true) to cut it at the page's edge."
+        )
+    boxes, changed = clip_boxes(array, page_ids, page_sizes)
+    check_boxes(boxes, words, name)
+    if changed:
+        row["boxes"] = boxes
+    return changed if clip else 0
 
 
 def clip_boxes(
-    boxes: Sequence[Sequence[float]], page_ids: Sequence[int], page_sizes: Sequence[Sequence[float]]
+    boxes: Sequence[Sequence[float]] | np.ndarray, page_ids: Sequence[int], page_sizes: Sequence[Sequence[float]]
 ) -> tuple[list[list[float]], int]:
     """The boxes cut at the edges of their pages, and how many of them were cut."""
-    clipped = [
-        [min(max(value, 0), page_sizes[page][axis % 2]) for axis, value in enumerate(box)]
-        for box, page in zip(boxes, page_ids, strict=True)
-    ]
-    return clipped, sum(list(old) != new for old, new in zip(boxes, clipped, strict=True))
+    array, sizes = np.asarray(boxes, np.float64).reshape(-1, 4), np.asarray(page_sizes, np.float64)
+    clipped, changed = clip_array(array, np.asarray(page_ids, np.int64), sizes, (0, 0))
+    return clipped.tolist(), changed

@@ -7,7 +7,14 @@ import datasets
 
 from broadsheet.dataset_scripts import json_lines
 from broadsheet.dataset_scripts.builder import DocumentBuilder
-from broadsheet.dataset_scripts.json_lines import json_records, split_files, stem
+from broadsheet.dataset_scripts.json_lines import (
+    JsonLinesConfig,
+    document_columns,
+    document_id,
+    json_records,
+    log_clipped,
+    split_files,
+)
 from broadsheet.dataset_scripts.schema import check_row, document_features
 from broadsheet.tokenization.input_checks import InputError, check_words
 
@@ -73,6 +80,7 @@ class TextSummaries(SummaryBuilder):
     for models that read the layout too. `id` may be given.
     """
 
+    BUILDER_CONFIG_CLASS = JsonLinesConfig
     EXPECTED = "a folder with train.jsonl and, as there are, validation.jsonl and test.jsonl, one document a line"
 
     def find_files(self, data_dir: str) -> dict[str, list[str]]:
@@ -81,6 +89,7 @@ class TextSummaries(SummaryBuilder):
 
     def read_rows(self, file: str) -> Iterator[dict[str, Any]]:
         """One row a line."""
+        clipped = 0
         for number, record in json_records(file):
             where = f"Line {number} of {file}"
             if ("text" in record) == ("words" in record):
@@ -90,13 +99,14 @@ class TextSummaries(SummaryBuilder):
                 raise InputError(f"{where} has no text, or no summary, as a string; see the dataset 'text_summaries'.")
             words = given.split() if isinstance(given, str) else given
             try:
-                row = text_row(str(record.get("id", f"{stem(file)}-{number}")), words, record["summary"], file)
+                row = text_row(document_id(record, file, number), words, record["summary"], file)
             except InputError as error:
                 raise InputError(f"{where}: {error}") from None
             if record.get("boxes") is not None:
-                pages = record.get("page_ids", [0] * len(words))
-                row |= {"boxes": record["boxes"], "page_ids": pages, "page_sizes": record.get("page_sizes")}
-                if row["page_sizes"] is None:
+                if record.get("page_sizes") is None:
                     raise InputError(f"{where} has boxes but no page_sizes; give (width, height) of each page.")
-                check_row(row)
+                columns = document_columns({**record, "words": words}, file, number)
+                row |= {name: columns[name] for name in ("boxes", "page_ids", "page_sizes")}
+                clipped += check_row(row, self.config.clip_boxes)
             yield row
+        log_clipped(clipped)

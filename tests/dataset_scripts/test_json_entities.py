@@ -100,9 +100,54 @@ def test_entity_with_a_gap_is_two_in_the_labels_and_one_in_entities(write, tmp_p
         (record(words=["a", 2, "b", "c", "d"]), "Word 1 of line 2 .*jsonl is 2, not a string"),
         (record(boxes=[[0, 0, 1, 1]] * 4), "5 words but 4 boxes"),
         (record(words=[], boxes=[], entities=[]), "has no words"),
+        (record(page_ids=0), "Line 2 .*jsonl has the page_ids 0; write a list"),
+        (record(segment_ids=3), "Line 2 .*jsonl has the segment_ids 3; write a list"),
     ],
 )
 def test_faulty_line_is_named(write, tmp_path, line, message):
     folder = write("train", record(), line)
     with pytest.raises(InputError, match=message):
         load(folder, tmp_path / "cache")
+
+
+def test_nulls_are_as_left_out(write, tmp_path):
+    folder = write("train", record(page_ids=None, id=None, segment_ids=None))
+    (row,) = load(folder, tmp_path / "cache", split="train")
+    assert (row["page_ids"], row["id"]) == ([0] * 5, "train-1")
+
+
+def test_any_file_name_is_a_split(write, tmp_path):
+    write("train-2024", record())
+    write("dev.2 (new)", record())
+    folder = write("é", record())
+    assert set(load(folder, tmp_path / "cache")) == {"train_2024", "dev_2_new", "é"}
+    write("train_2024", record())
+    with pytest.raises(InputError, match=r"train-2024.jsonl and .*train_2024.jsonl both name the split 'train_2024'"):
+        load(folder, tmp_path / "cache")
+    (folder / "train-2024.jsonl").rename(folder / "all.jsonl")
+    with pytest.raises(InputError, match=r"all.jsonl cannot name a split; rename it"):
+        load(folder, tmp_path / "cache")
+
+
+def boxes_to(*edges):
+    return [[0, 0, *edge] for edge in edges]
+
+
+def test_boxes_beyond_the_page(write, tmp_path, caplog):
+    """By rounding they are cut; by more they are refused, with an option that helps."""
+    by_rounding = boxes_to((100.09, 50.04), (100, 50), (9, 9), (9, 9), (9, 9))
+    (row,) = load(write("train", record(boxes=by_rounding)), tmp_path / "cache", split="train")
+    assert row["boxes"] == boxes_to((100, 50), (100, 50), (9, 9), (9, 9), (9, 9))
+    far = [[-1, 0, 9, 9], *boxes_to((100.1, 9), (9, 9), (9, 9), (9, 50.09))]
+    for place, box in ((0, r"\[-1, 0, 9, 9\]"), (1, r"\[0, 0, 100.1, 9\]"), (4, r"\[0, 0, 9, 50.09\]")):
+        one = [far[index] if index == place else [0, 0, 9, 9] for index in range(5)]
+        folder = write("train", record(boxes=one))
+        with pytest.raises(InputError, match=f"The box {box} of word {place} .*--dataset_options clip_boxes=true"):
+            load(folder, tmp_path / "cache")
+    with caplog.at_level(logging.WARNING):
+        (row,) = load(write("train", record(boxes=far)), tmp_path / "cache", split="train", clip_boxes=True)
+    assert row["boxes"] == boxes_to((9, 9), (100, 9), (9, 9), (9, 9), (9, 50))
+    assert "3 boxes reached beyond their page and were clipped." in caplog.text
+    broken = record(boxes=[[0, 0, float("inf"), 9], *boxes_to((9, 9), (9, 9), (9, 9), (9, 9))])
+    with pytest.raises(InputError, match=r"inf.* is not finite; correct it"):
+        load(write("train", broken), tmp_path / "cache", clip_boxes=True)

@@ -76,6 +76,14 @@ def test_similar_words_are_an_answer_where_asked_for(load):
             {"questions": [{"question": "Who?", "answers": ["17"], "spans": [[1, 8]]}]},
             r"the span \[1, 8\] as an answer",
         ),
+        ({"questions": [{"question": "Who?", "answers": ["17"], "spans": [1, 1]}]}, "the span 1 as an answer to 'Who"),
+        ({"questions": [{"question": "Who?", "answers": ["17"], "spans": ["11"]}]}, "the span '11' as an answer"),
+        ({"questions": [{"question": "Who?", "answers": ["17"], "spans": [[1.0, 1.0]]}]}, r"the span \[1.0, 1.0\] as"),
+        ({"questions": [{"question": "Who?", "answers": ["17"], "spans": 1}]}, "has the spans 1 to 'Who"),
+        ({"questions": ["Who?"]}, "has 'Who\\?' among its questions; write each as"),
+        ({"questions": "Who?"}, "has the questions 'Who\\?'; write a list"),
+        ({"questions": None}, "has the questions None; write a list"),
+        ({"words": None}, "has no words"),
         ({"questions": [{"question": "Who?", "spans": [[1, 1]]}]}, "spans but no answers to 'Who\\?'"),
     ],
 )
@@ -89,3 +97,10 @@ def test_a_line_without_questions_is_named(load):
     del lacking["questions"]
     with pytest.raises(InputError, match="Line 2 of .* lacks questions; see the format of dataset 'json_questions'"):
         load(record(), lacking)
+
+
+def test_boxes_are_clipped_where_asked_for(load):
+    far = [[10 * i, 5, 10 * i + 8, 15] for i in range(7)] + [[70, 5, 108, 15]]
+    (row,) = load(record(boxes=far, page_ids=None), clip_boxes=True)
+    assert row["boxes"][7] == [70, 5, 100, 15]
+    assert row["page_ids"] == [0] * 8

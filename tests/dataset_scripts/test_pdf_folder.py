@@ -86,3 +86,12 @@ def test_nothing_usable(tmp_path, load):
 def test_streaming(folder, load):
     streamed = list(load(data_dir=folder, split="train", streaming=True))
     assert streamed == load(data_dir=folder, split="train").to_list()
+
+
+def test_password_of_digits(tmp_path, load):
+    (tmp_path / "pdfs").mkdir()
+    page = canvas.Canvas(str(tmp_path / "pdfs" / "a.pdf"), encrypt="1234")
+    page.drawString(20, 150, "secret")
+    page.save()
+    # Whoever writes it in a recipe gives a number.
+    assert load(data_dir=tmp_path / "pdfs", split="train", password=1234)[0]["words"] == ["secret"]

@@ -122,6 +122,13 @@ def test_text_and_words(tmp_path):
     assert rows[0]["boxes"] is None
     assert rows[1]["page_ids"] == [0, 0]
     assert rows[1]["boxes"][1] == [6, 0, 9, 5]
+    beyond = {**layout, "boxes": [[0, 0, 5, 5], [6, 0, 12, 5]], "page_ids": None, "id": None, "summary": "two"}
+    write_lines(tmp_path / "train.jsonl", beyond)
+    options = {"data_dir": tmp_path, "split": "train", "cache_dir": str(tmp_path / "cache")}
+    (row,) = load_dataset("text_summaries", clip_boxes=True, **options)
+    assert (row["id"], row["page_ids"], row["boxes"][1]) == ("train-1", [0, 0], [6, 0, 10, 5])
+    with pytest.raises(InputError, match="reaches beyond its page .*--dataset_options clip_boxes=true"):
+        load_dataset("text_summaries", **options)
     for record, sentence in (
         ({"text": "a", "words": ["a"], "summary": "b"}, "both or neither of text and words"),
         ({"text": "a"}, "no text, or no summary"),

@@ -44,6 +44,8 @@ def test_settings_of_all_kinds():
     settings = parse_settings("a=1,b=0.5,c=true,d=none,e=layout, f = 1e-3", "x")
     assert settings == {"a": 1, "b": 0.5, "c": True, "d": None, "e": "layout", "f": 1e-3}
     assert parse_settings(None, "x") == {}
+    passwords = parse_settings("password=1234,pdf_folder.password=1e5,min_words=7", "x")
+    assert passwords == {"password": "1234", "pdf_folder.password": "1e5", "min_words": 7}
     with pytest.raises(InputError, match="--x has the entry 'b'"):
         parse_settings("a=1,b", "x")
 
