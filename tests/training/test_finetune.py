@@ -80,6 +80,23 @@ def test_evaluate_gives_the_numbers_of_the_run(trained, funsd, cache, tmp_path, 
     assert f"{100 * measured['metrics']['f1']:.2f}" in printed
 
 
+def test_evaluate_goes_by_the_scheme_of_the_training(arguments, funsd, cache, tmp_path, monkeypatch):
+    main(arguments(scheme="IOBES", max_steps=1))
+    flags = ["--model_name_or_path", str(tmp_path / "out"), "--dataset", "funsd", "--data_dir", str(funsd)]
+    flags += ["--cache_dir", cache, "--bootstrap_samples", "20", "--seed", "42", "--use_cpu"]
+    evaluate([*flags, "--json", str(tmp_path / "e.json")])
+    measured = json.loads((tmp_path / "e.json").read_text())
+    assert measured["data"]["scheme"] == "IOBES"
+    assert measured["metrics"] == json.loads((tmp_path / "out" / "results.json").read_text())["metrics"]["test"]
+    monkeypatch.setattr("broadsheet.training.evaluate.Trainer", None)
+    with pytest.raises(
+        SystemExit, match="label 'E-.*' does not follow the tagging scheme IOB2; set --scheme .* IOBES"
+    ):
+        evaluate([*flags, "--scheme", "IOB2"])
+    with pytest.raises(SystemExit, match="There is no tagging scheme 'IOB'; set --scheme to plain, IOB1"):
+        main(arguments(output_dir=tmp_path / "no", scheme="IOB"))
+
+
 def test_overlapping_windows_count_nothing_twice(trained, funsd, cache, tmp_path):
     supports = set()
     for length, stride in ((512, 64), (12, 0), (12, 6)):

@@ -6,7 +6,7 @@ from tests.tokenizers import tiny_tokenizer
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.processing_skimformer import SkimformerProcessor
 from broadsheet.training.task_choice import make_task
-from broadsheet.training.tasks import SequenceClassification, TokenClassification, metric_table
+from broadsheet.training.tasks import SequenceClassification, TokenClassification, check_scheme, metric_table
 
 NAMES = ["O", "B-A", "I-A"]
 
@@ -93,4 +93,25 @@ def test_labels_that_the_model_does_not_know(documents):
     with pytest.raises(InputError, match="no document classes"):
         SequenceClassification().labels(documents)
     assert isinstance(make_task("sequence_classification", "IOB2"), SequenceClassification)
+
+
+@pytest.mark.parametrize(
+    ("names", "scheme", "fitting"),
+    [
+        (["O", "B-A", "E-A", "S-A"], "IOB2", "IOBES"),
+        (["O", "B-A", "L-A", "U-A"], "IOB2", "BILOU"),
+        (["O", "title"], "IOB2", "plain"),
+        (["Item", "Body"], "IOB2", "plain"),
+        (["O", "B-A", "I-A"], "IOE2", "IOB2"),
+    ],
+)
+def test_labels_of_another_scheme(names, scheme, fitting):
+    with pytest.raises(
+        InputError, match=f"does not follow the tagging scheme {scheme}; set --scheme .*, {fitting} by"
+    ):
+        check_scheme(names, scheme)
+    check_scheme(names, fitting)
+
+
+def test_schemes_of_tasks():
     assert make_task("token_classification", "IOBES").scheme == "IOBES"

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.dataset_scripts.test_kleister import corpus as agreements  # noqa: F401
 from tests.dataset_scripts.test_sroie import corpus as receipts  # noqa: F401
 from tests.tokenizers import tiny_tokenizer
 
@@ -50,3 +51,29 @@ def test_finetune_and_evaluate(receipts, arguments, cache, tmp_path):  # noqa: F
     )
     measured = json.loads(file.read_text())["metrics"]["values"]
     assert measured["f1"] == results["metrics"]["test"]["values"]["f1"]
+
+
+def test_a_split_without_labels(agreements, arguments, cache, tmp_path, caplog):  # noqa: F811
+    flags = {"dataset": "kleister_nda", "data_dir": agreements, "max_steps": 1, "max_length": 64, "stride": 8}
+    main(arguments(validation_fraction=0, **flags))
+    assert "Split 'test' of dataset 'kleister_nda' comes without labels and is left out" in caplog.text
+    assert "set --dataset_options held_out=0.2 --test_split held_out." in caplog.text
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert set(results["data"]["splits"]) == {"train"}
+    assert results["metrics"] == {}
+    measuring = ["--model_name_or_path", str(tmp_path / "out"), "--dataset", "kleister_nda", "--use_cpu"]
+    measuring += ["--data_dir", str(agreements), "--cache_dir", cache, "--bootstrap_samples", "0"]
+    with pytest.raises(
+        SystemExit, match="Error: Split 'test' of dataset 'kleister_nda' comes without labels; measure"
+    ):
+        evaluate(measuring)
+    with pytest.raises(SystemExit, match="Split 'test' of .* comes without labels; set --train_split to one that has"):
+        main(arguments(output_dir=tmp_path / "no", train_split="test", **flags))
+    # The remedies work, and a share held out takes the place of the split without labels.
+    options = {"dataset_options": "held_out=0.5", "test_split": "held_out", "validation_fraction": 0}
+    main(arguments(output_dir=tmp_path / "held", **flags, **options))
+    assert "test" in json.loads((tmp_path / "held" / "results.json").read_text())["metrics"]
+    measuring[1] = str(tmp_path / "held")
+    evaluate([*measuring, "--dataset_options", "held_out=0.5", "--split", "held_out"])
+    main(arguments(output_dir=tmp_path / "share", validation_fraction=0, test_fraction=0.5, **flags))
+    assert "test" in json.loads((tmp_path / "share" / "results.json").read_text())["metrics"]

@@ -17,12 +17,12 @@ from broadsheet.tokenization.collation import LayoutDataCollator
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.training.arguments import EvaluationArguments, parse
 from broadsheet.training.building import load
-from broadsheet.training.preparation import load_split
+from broadsheet.training.preparation import has_answers, load_split
 from broadsheet.training.runs import environment, exit_with_sentence, start_logging, write_json
 from broadsheet.training.task_choice import make_task
 from broadsheet.training.tasks import metric_table
 
-_DEFAULTS = {"box_level": "word", "max_length": 512, "stride": 64}
+_DEFAULTS = {"scheme": "IOB2", "box_level": "word", "max_length": 512, "stride": 64}
 
 
 @exit_with_sentence
@@ -51,14 +51,19 @@ def evaluate(arguments: EvaluationArguments) -> dict[str, Any]:
     start_logging()
     if arguments.model_name_or_path is None:
         raise InputError("There is no model to measure; set --model_name_or_path.")
-    task = make_task(arguments.task, arguments.scheme)
-    network, processor = load(arguments.model_name_or_path, task)
     trained = _training_options(arguments.model_name_or_path)
     options: dict[str, Any] = {"clip_boxes": arguments.clip_boxes, "num_proc": arguments.num_proc}
     for name, default in _DEFAULTS.items():
         given = getattr(arguments, name)
         options[name] = trained.get(name, default) if given is None else given
+    task = make_task(arguments.task, options["scheme"])
+    network, processor = load(arguments.model_name_or_path, task)
     documents = load_split(arguments, arguments.split)
+    if not has_answers(documents, task.answers):
+        raise InputError(
+            f"Split {arguments.split!r} of dataset {arguments.dataset!r} comes without labels; measure on another, "
+            "or where the model was trained with --dataset_options held_out=0.2, set that and --split held_out."
+        )
     id2label = {int(index): name for index, name in network.config.id2label.items()}
     windows = task.encode(documents, processor, id2label, options)
     with tempfile.TemporaryDirectory() as folder:
@@ -88,7 +93,6 @@ def evaluate(arguments: EvaluationArguments) -> dict[str, Any]:
             "documents": len(documents),
             "windows": len(windows),
             **{name: options[name] for name in (*_DEFAULTS, "clip_boxes")},
-            "scheme": arguments.scheme,
         },
         "seeds": {"bootstrap": arguments.seed},
         "environment": environment(device),

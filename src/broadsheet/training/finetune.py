@@ -204,7 +204,7 @@ def load_windows(
     if data.prepared_dir is not None:
         return load_prepared(data, model, task, purpose_of(run), checkpoint)
     options = {name: getattr(data, name) for name in ("box_level", "max_length", "stride", "clip_boxes", "num_proc")}
-    documents = load_splits(data, seed)
+    documents = load_splits(data, seed, task.answers)
     labels = task.labels(documents["train"])
     network, processor = build(model, task, labels, documents["train"]["words"], checkpoint, data.max_length)
     id2label = {int(index): name for index, name in network.config.id2label.items()}

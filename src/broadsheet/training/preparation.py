@@ -17,12 +17,17 @@ logger = logging.getLogger(__name__)
 BATCH_OF_DOCUMENTS = 32
 
 
-def load_splits(data: DataArguments, seed: int) -> dict[str, Dataset]:
+def load_splits(data: DataArguments, seed: int, answers: str | None = None) -> dict[str, Dataset]:
     """
     The documents to train, validate and test on, under "train", "validation" and "test"; the last two where there are.
 
+    Args:
+        data: the dataset and its splits.
+        seed: of what is held out.
+        answers: the column to learn and measure by. A validation or test split without is left out, with a warning.
+
     Raises:
-        InputError: an unknown dataset or split.
+        InputError: an unknown dataset or split, or nothing to learn from.
     """
     dataset = load_all(data)
     if data.train_split not in dataset:
@@ -31,17 +36,37 @@ def load_splits(data: DataArguments, seed: int) -> dict[str, Dataset]:
             f"{', '.join(dataset)}."
         )
     splits = {"train": dataset[data.train_split]}
+    if not has_answers(splits["train"], answers):
+        raise InputError(
+            f"Split {data.train_split!r} of dataset {data.dataset!r} comes without labels; set --train_split to one "
+            "that has them."
+        )
     for part, split, share in (
         ("test", data.test_split, data.test_fraction),
         ("validation", data.validation_split, data.validation_fraction),
     ):
-        if split and split in dataset:
+        if split and split in dataset and has_answers(dataset[split], answers):
             splits[part] = dataset[split]
-        elif share:
+            continue
+        if split and split in dataset:
+            logger.warning(
+                "Split %r of dataset %r comes without labels and is left out; to measure on a share of the training "
+                "documents, set --dataset_options held_out=0.2 --test_split held_out.",
+                split,
+                data.dataset,
+            )
+        if share:
             splits |= _hold_out(splits["train"], part, share, seed)
     if data.max_documents is not None:
         splits = {name: part.select(range(min(data.max_documents, len(part)))) for name, part in splits.items()}
     return splits
+
+
+def has_answers(documents: Dataset, column: str | None) -> bool:
+    """Whether no document's value of the column is null; True where there is no such column."""
+    if column not in documents.column_names:
+        return True
+    return documents.select_columns(column).with_format("arrow")[:].column(0).null_count == 0
 
 
 def _hold_out(train: Dataset, part: str, share: float, seed: int) -> dict[str, Dataset]:

@@ -1,7 +1,7 @@
 """
 Corpora prepared once: Parquet files of the windows that a model reads, with what is costly (neighbours, graphs).
 
-    broadsheet prepare finetune long_layoutlm_small --dataset kleister_nda --data_dir NDA --output_dir PREPARED
+    broadsheet prepare finetune long_layoutlm_small --dataset document_classes --data_dir DATA --output_dir PREPARED
     broadsheet finetune long_layoutlm_small --prepared_dir PREPARED --output_dir RUN
 
 `prepare finetune` takes what `finetune` takes, `prepare pretrain` what `pretrain` takes, the same recipes too; what is

@@ -30,6 +30,7 @@ class QuestionAnswering(Task):
     name = "question_answering"
     auto_model = AutoModelForQuestionAnswering
     metric = "anls"
+    answers = "questions"
     scores = ("anls", "exact")
 
     def labels(self, documents: Dataset) -> list[str]:

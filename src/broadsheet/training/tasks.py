@@ -1,6 +1,7 @@
 """The tasks that a model is fine-tuned for: what its labels are, what it reads, how it is measured."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +10,7 @@ from transformers import AutoModelForSequenceClassification, AutoModelForTokenCl
 from transformers.modeling_outputs import TokenClassifierOutput
 
 from broadsheet.metrics import classification_f1, docbank_area_f1, docbank_token_f1, entity_f1
+from broadsheet.metrics.entity_f1 import SCHEMES
 from broadsheet.metrics.stated_values import value_corpus, value_f1
 from broadsheet.modeling.viterbi import WordDecoder
 from broadsheet.tokenization.bioes import bioes_names, to_bioes
@@ -27,6 +29,8 @@ class Task(ABC):
     auto_model: ClassVar[type]
     metric: ClassVar[str] = "f1"
     """The number, of `measure`, by which checkpoints are compared."""
+    answers: ClassVar[str]
+    """The dataset's column that is learned and measured by."""
     scores: ClassVar[tuple[str, ...]] = ("precision", "recall", "f1")
     """The numbers, of `measure` and of its interval, that a card tells."""
 
@@ -72,6 +76,7 @@ class TokenClassification(Task):
 
     name = "token_classification"
     auto_model = AutoModelForTokenClassification
+    answers = "labels"
 
     def __init__(self, scheme: str = "IOB2"):
         self.scheme = scheme
@@ -88,6 +93,12 @@ class TokenClassification(Task):
     def encode(self, documents: Dataset, processor: Any, id2label: dict[int, str], options: dict[str, Any]) -> Dataset:
         names = self.check_labels(documents, id2label)
         return encode(self.in_scheme(documents), processor, word_labels=names, label=None, options=options)
+
+    def check_labels(self, documents: Dataset, id2label: dict[int, str]) -> list[str]:
+        """Also that the labels of both follow the scheme."""
+        names = super().check_labels(documents, id2label)
+        check_scheme([*id2label.values(), *names], self.scheme)
+        return names
 
     def in_scheme(self, documents: Dataset) -> Dataset:
         """The documents with labels in the task's scheme: as they are, unless the task translates them."""
@@ -179,6 +190,27 @@ class WordClassification(TokenClassification):
         return {**by_word, "area": docbank_area_f1(predicted, true, documents["boxes"], **options)}
 
 
+def check_scheme(labels: Collection[str], scheme: str) -> None:
+    """Raise `InputError` at an unknown tagging scheme, or at the first label that is none of it; "plain" has any."""
+    if scheme == "plain":
+        return
+    if scheme not in SCHEMES:
+        raise InputError(f"There is no tagging scheme {scheme!r}; set --scheme to plain, {', '.join(SCHEMES)}.")
+    strange = _strange(labels, scheme)
+    if strange:
+        fitting = next((name for name in ("IOB2", "IOBES", "BILOU") if not _strange(labels, name)), "plain")
+        raise InputError(
+            f"The label {strange[0]!r} does not follow the tagging scheme {scheme}; set --scheme to that of the "
+            f"labels, {fitting} by the looks of them."
+        )
+
+
+def _strange(labels: Collection[str], scheme: str) -> list[str]:
+    """The labels that are none of the scheme."""
+    prefixes = SCHEMES[scheme].allowed_prefix.name.split("|")
+    return [label for label in labels if label[:1] not in prefixes or label[1:2] not in ("", "-")]
+
+
 def word_predictions(
     logits: np.ndarray, windows: Dataset, documents: Dataset, processor: Any, id2label: dict[int, str]
 ) -> list[list[str]]:
@@ -221,6 +253,7 @@ class SequenceClassification(Task):
     name = "sequence_classification"
     auto_model = AutoModelForSequenceClassification
     metric = "accuracy"
+    answers = "label"
 
     def labels(self, documents: Dataset) -> list[str]:
         feature = documents.features.get("label")
