@@ -1,8 +1,11 @@
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from broadsheet.tokenization.masking import MaskedLMCollator
 from broadsheet.training.finetune import main as finetune
 from broadsheet.training.pretrain import main
 
+CARDS = Path(__file__).resolve().parents[2] / "model_cards"
 SIZES = "hidden_size=16,num_hidden_layers=2,num_attention_heads=2,intermediate_size=32"
 SKIM = SIZES + ",hidden_layout_size=16,skim_attention_head_size=8"
 NO_DROPOUT = ",hidden_dropout_prob=0.0,attention_probs_dropout_prob=0.0"
@@ -273,3 +277,26 @@ def test_two_processes_under_torchrun(arguments, tmp_path):
     one, two = results(tmp_path / "one"), results(tmp_path / "two")
     assert one["metrics"]["test"]["tokens"] == two["metrics"]["test"]["tokens"]
     assert one["metrics"]["test"]["loss"] == pytest.approx(two["metrics"]["test"]["loss"], rel=1e-4)
+
+
+@pytest.mark.parametrize("card", ["skimformer", "long_skimformer", "formnet"])
+def test_the_commands_of_a_card_lead_from_pretraining_to_a_finetuned_model(card, pdfs, funsd, cache, tmp_path):
+    text = (CARDS / f"{card}.md").read_text(encoding="utf-8").partition("## Recipe")[2]
+    block = re.search(r"```bash\n(.+?)```", text, re.DOTALL)
+    assert block is not None
+    places = {"PDFS": pdfs, "FUNSD": funsd, "PRETRAINED": tmp_path / "pretrained", "OUT": tmp_path / "out"}
+    small = ["--cache_dir", cache, "--max_steps", "1", "--max_length", "32", "--bootstrap_samples", "0", "--use_cpu"]
+    small += ["--per_device_train_batch_size", "2", "--tokenizer_vocab_size", "120"]
+    for command in block[1].replace("\\\n", " ").strip().splitlines():
+        program, name, *flags = [str(places.get(part, part)) for part in shlex.split(command)]
+        assert program == "broadsheet"
+        more = ["--eval_steps", "1", "--test_fraction", "0.2"] if name == "pretrain" else ["--stride", "4"]
+        {"pretrain": main, "finetune": finetune}[name]([*flags, *small, *more])
+    before, after = (load_file(places[name] / "model.safetensors") for name in ("PRETRAINED", "OUT"))
+    shared = before.keys() & after.keys()
+    assert len(shared) > 10
+    assert all(torch.allclose(before[name], after[name], atol=0.01) for name in shared)
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["start"] == str(places["PRETRAINED"])
+    own_card = (places["PRETRAINED"] / "README.md").read_text(encoding="utf-8")
+    flags = f'--model_type {card} --model_name_or_path pretrained --config_overrides ""'
+    assert f"`broadsheet finetune RECIPE {flags}`" in own_card
