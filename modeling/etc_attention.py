@@ -140,7 +140,7 @@ class EtcSelfAttention(nn.Module):
             return merge_heads(torch.cat([output, of_globals], 2)), probabilities
         terms, numbers = None, (None, None)
         if self.positions is not None:
-            terms, numbers = self.positions.terms(etc.num_global), self.positions.numbers(query, key, etc.places)
+            terms, numbers = self.positions.terms(etc.num_global), self.positions(query, key, etc.places)
         if etc.flex is not None:
             output = flex_etc_attention(query, key, value, etc.flex, scaling, etc.num_global, terms, *numbers)
         elif etc.table is not None:
@@ -156,7 +156,7 @@ class EtcSelfAttention(nn.Module):
         scores = query @ key.transpose(-1, -2) * scaling
         if self.positions is not None:
             places = None if etc.places is None else etc.places[:, :length]
-            terms = self.positions.dense_terms(query, key[:, :, :length], places)
+            terms = self.positions(query, key[:, :, :length], places, plain=True)
             scores = scores + nn.functional.pad(terms, (0, etc.num_global))
         positions = torch.arange(length, device=query.device)
         near = (positions[None, :] - positions[:, None]).abs() <= etc.radius

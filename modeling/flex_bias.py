@@ -29,7 +29,7 @@ def flex_bias(bias: RelativeBias, bbox: torch.Tensor, mask: torch.Tensor | None)
     """
     left, middle = bias.coordinates(bbox)
     kept = None if mask is None else mask[:, 0, 0].contiguous()
-    tables = [None if table is None else table.weight for table in (bias.sequential, bias.horizontal, bias.vertical)]
+    tables = [None if table is None else table() for table in (bias.sequential, bias.horizontal, bias.vertical)]
 
     def scores(score: torch.Tensor, document: Any, head: Any, query: Any, key: Any) -> torch.Tensor:
         sequential, horizontal, vertical = tables

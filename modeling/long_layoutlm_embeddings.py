@@ -5,6 +5,7 @@ from torch import nn
 
 from .configuration_long_layoutlm import LongLayoutLMConfig
 from .seeded_dropout import Dropout
+from .token_inputs import embed_types
 
 
 class LongLayoutLMLayoutTable(nn.Embedding):
@@ -37,10 +38,10 @@ class LongLayoutLMEmbeddings(nn.Module):
     ) -> torch.Tensor:
         """`input_ids` `[batch, length]` or `inputs_embeds`, and `bbox`, as the model -> `[batch, length, hidden]`."""
         words = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
-        types, offset = self.token_type_embeddings, self.position_offset
+        offset = self.position_offset
         positions = torch.arange(offset, offset + words.shape[1], device=words.device)
         embedding = words + self.position_embeddings(positions)
-        embedding = embedding + (types.weight[0] if token_type_ids is None else types(token_type_ids))
+        embedding = embedding + embed_types(self.token_type_embeddings, token_type_ids, words.device)
         x, y, (x0, y0, x1, y1) = self.x_position_embeddings, self.y_position_embeddings, bbox.unbind(-1)
         embedding = embedding + x(x0) + y(y0) + x(x1) + y(y1)
         embedding = embedding + self.h_position_embeddings(y1 - y0) + self.w_position_embeddings(x1 - x0)

@@ -29,7 +29,7 @@ from .heads import (
 from .layout_embeddings import check_bbox
 from .position_limits import check_positions
 from .skim_embeddings_assembly import assemble
-from .token_inputs import check_token_inputs, key_mask
+from .token_inputs import check_token_inputs, embed_types, key_mask
 from .warm_start import WarmStartModelMixin
 
 
@@ -66,9 +66,8 @@ class BertWithSkimEmbeddingsEmbeddings(nn.Module):
     ) -> torch.Tensor:
         """`input_ids` `[batch, length]` or `inputs_embeds`, and `bbox`, as the model -> `[batch, length, hidden]`."""
         words = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
-        types = self.token_type_embeddings
-        embedding = words + (types.weight[0] if token_type_ids is None else types(token_type_ids))
-        embedding = embedding + self.position_embeddings.weight[: words.shape[1]]
+        embedding = words + embed_types(self.token_type_embeddings, token_type_ids, words.device)
+        embedding = embedding + self.position_embeddings(torch.arange(words.shape[1], device=words.device))
         return self.dropout(self.LayerNorm(embedding + self.embed_layout(bbox)))
 
     def embed_layout(self, bbox: torch.Tensor) -> torch.Tensor:

@@ -32,7 +32,7 @@ from .heads import (
 from .relative_positions import RelativePositions, init_relative_positions
 from .rich_attention import RichAttention, init_rich_attention
 from .seeded_dropout import Dropout
-from .token_inputs import check_float_bbox, check_token_inputs
+from .token_inputs import check_float_bbox, check_token_inputs, embed_types
 from .viterbi import TagGrammar, viterbi_decode
 from .warm_start import WarmStartModelMixin
 
@@ -57,8 +57,7 @@ class FormNetEmbeddings(nn.Module):
     ) -> torch.Tensor:
         """`[batch, length]` each, or `inputs_embeds` `[batch, length, hidden]` -> `[batch, length, hidden]`."""
         words = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
-        types = self.token_type_embeddings
-        embedding = words + (types.weight[0] if token_type_ids is None else types(token_type_ids))
+        embedding = words + embed_types(self.token_type_embeddings, token_type_ids, words.device)
         return self.dropout(self.LayerNorm(embedding))
 
 

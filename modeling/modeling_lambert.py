@@ -35,7 +35,7 @@ from .layout_embeddings import is_traced
 from .layout_sinusoids import sinusoidal_layout
 from .position_limits import check_positions
 from .relative_bias import RelativeBias, init_relative_bias
-from .token_inputs import check_float_bbox, check_token_inputs, key_mask
+from .token_inputs import check_float_bbox, check_token_inputs, embed_types, key_mask
 from .warm_start import WarmStartModelMixin
 
 
@@ -68,14 +68,13 @@ class LambertEmbeddings(nn.Module):
     ) -> torch.Tensor:
         """`input_ids` `[batch, length]` or `inputs_embeds`, and `bbox`, as the model -> `[batch, length, hidden]`."""
         words = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
-        types = self.token_type_embeddings
-        embedding = words + (types.weight[0] if token_type_ids is None else types(token_type_ids))
+        embedding = words + embed_types(self.token_type_embeddings, token_type_ids, words.device)
         if self.config.use_sequential_embeddings:
             embedding = embedding + self.position_embeddings(self.positions(input_ids, words))
         embedding = self.dropout(self.LayerNorm(embedding))
         if self.config.use_layout_embeddings:
             layout = sinusoidal_layout(bbox, self.config.hidden_size)
-            embedding = embedding + self.layout_adapter(layout.to(self.layout_adapter.weight.dtype))
+            embedding = embedding + self.layout_adapter(layout.to(embedding.dtype))
         return embedding
 
     def positions(self, input_ids: torch.Tensor | None, words: torch.Tensor) -> torch.Tensor:
@@ -220,7 +219,7 @@ class LambertModel(LambertPreTrainedModel):
 
     def _bias(self, bbox: torch.Tensor, mask: torch.Tensor | None, dtype: torch.dtype, plain: bool) -> tuple:
         """Mask, bias, link and gradient, as the layers take them; see `SharedBias`."""
-        has_tables = any(True for _ in self.relative_bias.parameters())
+        has_tables = any(True for _ in self.relative_bias.children())
         if has_tables and not plain and takes_flex(self.config, self.training, bbox.device):
             return None, flex_bias(self.relative_bias, bbox, mask), None, None
         bias = self.relative_bias(bbox)

@@ -30,7 +30,7 @@ from .heads import (
 from .layout_embeddings import LayoutEmbeddings, PositionEmbeddings, check_bbox
 from .seeded_dropout import Dropout
 from .skim_attention import SkimAttention, SkimValues
-from .token_inputs import check_token_inputs, key_mask
+from .token_inputs import check_token_inputs, embed_types, key_mask
 from .warm_start import WarmStartModelMixin
 
 
@@ -52,11 +52,7 @@ class SkimformerTextEmbeddings(nn.Module):
     ) -> torch.Tensor:
         """`input_ids` `[batch, length]` or `inputs_embeds` `[batch, length, hidden]` -> `[batch, length, hidden]`."""
         words = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
-        types = (
-            self.token_type_embeddings.weight[0]
-            if token_type_ids is None
-            else self.token_type_embeddings(token_type_ids)
-        )
+        types = embed_types(self.token_type_embeddings, token_type_ids, words.device)
         return self.dropout(self.LayerNorm(words + types))
 
 

@@ -54,14 +54,14 @@ class RelativeBias(nn.Module):
         left, middle = self.coordinates(bbox)
         tables, indices = [], []
         if self.horizontal is not None:
-            tables.append(self.horizontal.weight)
+            tables.append(self.horizontal())
             indices.append(self.page_index(left))
         if self.vertical is not None:
-            tables.append(self.vertical.weight)
+            tables.append(self.vertical())
             indices.append(self.page_index(middle))
         if self.sequential is not None:
             places = torch.arange(bbox.shape[1], device=bbox.device)[None]
-            tables.append(self.sequential.weight)
+            tables.append(self.sequential())
             indices.append(self.sequential_index(places))
         return _LookUp.apply(*tables, *indices) if tables else None
 
@@ -96,6 +96,10 @@ class BiasTable(nn.Module):
     def __init__(self, rows: int, num_heads: int):
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(rows, num_heads))
+
+    def forward(self) -> torch.Tensor:
+        """The table; the weight itself may lie elsewhere until its module is called."""
+        return self.weight
 
 
 class _LookUp(torch.autograd.Function):

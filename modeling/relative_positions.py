@@ -24,6 +24,10 @@ class RelativePositions(nn.Module):
         self.scaling = head_size**-0.5
         self.weight = nn.Parameter(torch.zeros(num_heads, 2 * clip + 1, head_size))
 
+    def forward(self, query: torch.Tensor, key: torch.Tensor, places: torch.Tensor, plain: bool = False) -> Any:
+        """What an attention calls: the plain form's `dense_terms`, or the fast form's `numbers`."""
+        return self.dense_terms(query, key, places) if plain else self.numbers(query, key, places)
+
     def dense_terms(self, query: torch.Tensor, key: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         """The plain form: `[batch, heads, length, head_size]` each -> `[batch, heads, length, length]`."""
         positions = torch.arange(query.shape[2], device=query.device)

@@ -56,6 +56,10 @@ class RichAttention(nn.Module):
         self.distance = HeadAffine(num_axes, num_heads, head_size)
         self.theta = nn.Parameter(torch.zeros(num_axes, num_heads))
 
+    def forward(self, query: torch.Tensor, key: torch.Tensor, places: torch.Tensor, plain: bool = False) -> Any:
+        """What an attention calls: the plain form's `dense_terms`, or the fast form's `numbers`."""
+        return self.dense_terms(query, key, places) if plain else self.numbers(query, key, places)
+
     def dense_terms(self, query: torch.Tensor, key: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         """
         The plain form: s(o) + s(d) summed over the axes, + ln 2 for each axis.
@@ -70,15 +74,17 @@ class RichAttention(nn.Module):
         Returns:
             `[batch, heads, length, length]`, query by key, in float32 at least.
         """
-        query, key = _wide(query), _wide(key)
+        with torch.autocast(query.device.type, enabled=False):
+            query, key = _wide(query).transpose(1, 2), _wide(key).transpose(1, 2)
+            orders, means = self.order(query, key), self.distance(query, key)
         total = torch.zeros((), dtype=query.dtype, device=query.device)
         for axis in range(self.num_axes):
             x = places[:, None, :, axis].to(query.dtype)
             x_i, x_j = x[..., :, None], x[..., None, :]
             order = x_i < x_j
             distance = torch.log(1 + (x_i - x_j).abs())
-            p_logit = _affine(self.order, query, key, axis)  # Eq. 1, before the sigmoid
-            mean = _affine(self.distance, query, key, axis)  # Eq. 2
+            p_logit = _pairs(orders, axis)  # Eq. 1, before the sigmoid
+            mean = _pairs(means, axis)  # Eq. 2
             log_sigmoid = nn.functional.logsigmoid
             order_score = torch.where(order, log_sigmoid(p_logit), log_sigmoid(-p_logit))  # Eq. 3
             theta = self.theta[axis].to(query.dtype)[:, None, None]
@@ -254,10 +260,10 @@ def init_rich_attention(module: nn.Module, std: float, theta: float) -> None:
         init.constant_(module.theta, theta)
 
 
-def _affine(affine: HeadAffine, query: torch.Tensor, key: torch.Tensor, axis: int) -> torch.Tensor:
-    of_query = (query * affine.query[axis].to(query.dtype)[:, None]).sum(-1)
-    of_key = (key * affine.key[axis].to(key.dtype)[:, None]).sum(-1)
-    return of_query[..., :, None] + of_key[..., None, :] + affine.bias[axis].to(query.dtype)[:, None, None]
+def _pairs(parts: tuple[torch.Tensor, torch.Tensor], axis: int) -> torch.Tensor:
+    """a_i + b_j on one axis: `[batch, length, heads, axes]` each -> `[batch, heads, length, length]`."""
+    of_query, of_key = (part[..., axis].transpose(1, 2) for part in parts)
+    return of_query[..., :, None] + of_key[..., None, :]
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

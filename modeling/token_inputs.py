@@ -1,6 +1,7 @@
 """What every encoder of the family does with its token inputs before it computes: checks, and the mask of keys."""
 
 import torch
+from torch import nn
 
 from .layout_embeddings import is_traced
 
@@ -123,6 +124,14 @@ def check_float_bbox(
             "which scales them."
         )
     return bbox
+
+
+def embed_types(table: nn.Module, token_type_ids: torch.Tensor | None, device: torch.device) -> torch.Tensor:
+    """The embeddings of token types `[batch, length, hidden]`; where none are given that of type 0, `[1, hidden]`."""
+    if token_type_ids is None:
+        # Looked up as any other: the table's weight may lie elsewhere until the table is called.
+        token_type_ids = torch.zeros(1, dtype=torch.long, device=device)
+    return table(token_type_ids)
 
 
 def key_mask(attention_mask: torch.Tensor | None) -> torch.Tensor | None:

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tests.family.placement import offloaded
 from tests.family.spec import disturb
 
 from broadsheet.modeling import flex_kernel
@@ -91,6 +92,13 @@ def test_where_the_kernel_cannot_run_another_form_does(monkeypatch):
         with torch.no_grad():
             outputs.append(model(**batch).logits)
     assert torch.equal(*outputs)
+
+
+def test_tables_that_lie_elsewhere_until_they_are_needed():
+    model, batch = model_and_batch({})
+    switch(model, "flex_attention")
+    with torch.no_grad():
+        torch.testing.assert_close(offloaded(model)(**batch).logits, model(**batch).logits)
 
 
 @pytest.mark.gpu
