@@ -96,6 +96,21 @@ def add_global_tokens(table: BlockTable, tokens: GlobalTokens | None) -> BlockTa
     return BlockTable(empty_globals(table.queries), keys, members)
 
 
+def with_idle_projections(output: torch.Tensor, inputs: torch.Tensor, *projections: nn.Module) -> torch.Tensor:
+    """
+    `output` as it is, where no token is global and so the global tokens' `projections` of `inputs` have no part in it.
+
+    In training by several processes they get gradients of zero: DistributedDataParallel waits for every parameter's.
+    """
+    several = torch.distributed.is_available() and torch.distributed.is_initialized()
+    if not several or not projections[0].training or not torch.is_grad_enabled() or is_traced():
+        return output
+    # Called, on no tokens: what wraps a projection takes part too.
+    for project in projections:
+        output = output + project(inputs[:, :0]).sum()
+    return output
+
+
 def gather_global(tensor: torch.Tensor, tokens: GlobalTokens) -> torch.Tensor:
     """`[batch, heads, length, size]` -> `[batch, heads, G, size]`, the rows of the global tokens."""
     index = tokens.tokens.clamp(min=0)[:, None, :, None].expand(-1, tensor.shape[1], -1, tensor.shape[-1])

@@ -6,7 +6,7 @@ from torch import nn
 from .attention_pattern import AttentionPattern, attention_map, global_attention, pattern_attention
 from .configuration_long_layoutlm import LongLayoutLMConfig
 from .encoder_layer import merge_heads, split_heads
-from .global_tokens import put_global_rows
+from .global_tokens import put_global_rows, with_idle_projections
 from .matrix_products import Linear
 from .seeded_dropout import draw_seed
 
@@ -54,4 +54,8 @@ class LongLayoutLMSelfAttention(nn.Module):
             output = put_global_rows(output, rows, pattern.tokens)
             if probabilities is not None:
                 probabilities = put_global_rows(probabilities, attended, pattern.tokens)
+        elif self.global_projections:
+            output = with_idle_projections(
+                output, hidden_states, self.query_global, self.key_global, self.value_global
+            )
         return merge_heads(output), probabilities

@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from .attention_blocks import LayerGradients
 from .encoder_layer import merge_heads, split_heads
-from .global_tokens import GlobalTokens, gather_global, global_probabilities, put_global_rows
+from .global_tokens import GlobalTokens, gather_global, global_probabilities, put_global_rows, with_idle_projections
 from .layout_embeddings import is_traced
 from .seeded_dropout import draw_seed
 from .skim_attention import skim_probabilities
@@ -92,6 +92,8 @@ class SkimWindowAttention(nn.Module):
             global_query = split_heads(self.query_global(layout), self.head_size)
             global_key = split_heads(self.key_global(layout), self.head_size)
             global_part = global_probabilities(global_query, global_key, tokens, self.head_size**-0.5)
+        else:
+            query = with_idle_projections(query, layout, self.query_global, self.key_global)
         if plain or is_traced():
             probabilities = skim_window_probabilities(query, key, table)
             if tokens is not None and global_part is not None:
@@ -129,6 +131,8 @@ class SkimWindowValues(nn.Module):
             global_value = split_heads(self.value_global(hidden_states), self.head_size)
             rows = pattern.global_probabilities @ global_value.to(pattern.global_probabilities.dtype)
             output = put_global_rows(output, rows, pattern.tokens)
+        else:
+            output = with_idle_projections(output, hidden_states, self.value_global)
         return merge_heads(output)
 
 

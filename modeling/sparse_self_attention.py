@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from .encoder_layer import merge_heads, split_heads
-from .global_tokens import GlobalTokens, global_rows, put_global_rows
+from .global_tokens import GlobalTokens, global_rows, put_global_rows, with_idle_projections
 from .layout_embeddings import is_traced
 from .seeded_dropout import draw_seed
 from .sparse_attention import BlockTable, dense_attention, sparse_attention
@@ -59,4 +59,8 @@ class SparseSelfAttention(nn.Module):
             key = split_heads(self.key_global(hidden_states), self.head_size)
             value = split_heads(self.value_global(hidden_states), self.head_size)
             output = put_global_rows(output, global_rows(query, key, value, tokens, scaling, dropout), tokens)
+        else:
+            output = with_idle_projections(
+                output, hidden_states, self.query_global, self.key_global, self.value_global
+            )
         return merge_heads(output)
