@@ -277,8 +277,8 @@ def _lean_table(lean: dict[Promise, dict[str, dict[str, Any]]], repetitions: int
         rows.append([what, str(promise.size.n), str(promise.size.k), str(promise.documents), *times, ratio])
     caption = (
         "Successive halving beside the algorithm as short as it can be written (a loop over documents; no padding, no "
-        f"mask, no order preserved), embeddings of {next(iter(lean)).size.width}: processor time, one thread, float32, "
-        f"medians of {repetitions} interleaved rounds divided by the number of documents."
+        f"mask, no order preserved), embeddings of {next(iter(lean)).size.width}: processor time, one thread, "
+        f"float32, medians of {repetitions} interleaved rounds, of fewer for several documents."
     )
     return ResultTable(caption, ["what", "n", "k", "documents", HALVING, LEAN, "ratio"], rows)
 

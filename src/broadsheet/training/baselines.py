@@ -145,3 +145,12 @@ def remarks(network: Any) -> list[str]:
     if network.config.model_type == "big_bird" and network.base_model.attention_type == "original_full":
         return ["BigBird read its windows with full attention: they are too short for its sparse pattern."]
     return []
+
+
+def loading_code(model_type: str, auto_model: str) -> tuple[str, str]:
+    """For cards: the imports that loading a model takes, and its processor's class, which Auto knows of ours alone."""
+    if model_type not in BASELINES:
+        return f"import broadsheet\nfrom transformers import {auto_model}, AutoProcessor", "AutoProcessor"
+    processor: Any = BASELINES[model_type].processor
+    imports = f"from transformers import {auto_model}\n\nfrom {processor.__module__} import {processor.__name__}"
+    return imports, processor.__name__

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from broadsheet.cards import fill
+from broadsheet.training.baselines import loading_code
 
 _TITLES = {"f1": "F1", "anls": "ANLS", "exact": "exact match"}
 _UNITS = {
@@ -65,9 +66,12 @@ def model_card(results: dict[str, Any], auto_model: str, scores: Sequence[str]) 
         "seed": results["seeds"]["training"],
         "wall time": f"{results['wall_time_s'] / 60:.1f} min on {results['environment']['device']}",
     }
+    imports, processor = loading_code(results["model_type"], auto_model)
     return fill(
         "model_cards/templates/finetuned.md",
         front,
+        imports=imports,
+        processor=processor,
         title=results["name"],
         model_type=results["model_type"],
         task=task.replace("_", " "),

@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from transformers import AutoProcessor
-
 from broadsheet.cards import fill
-from broadsheet.training.baselines import BASELINES
+from broadsheet.training.baselines import loading_code
 
 
 def pretraining_card(results: dict[str, Any]) -> str:
@@ -33,18 +31,12 @@ def pretraining_card(results: dict[str, Any]) -> str:
         "seed": results["seeds"]["training"],
         "wall time": f"{results['wall_time_s'] / 60:.1f} min on {results['environment']['device']}",
     }
-    if results["model_type"] in BASELINES:
-        processor: Any = BASELINES[results["model_type"]].processor
-        module = processor.__module__
-        imports = f"from transformers import AutoModelForMaskedLM\n\nfrom {module} import {processor.__name__}"
-    else:
-        processor = AutoProcessor
-        imports = "import broadsheet\nfrom transformers import AutoModelForMaskedLM, AutoProcessor"
+    imports, processor = loading_code(results["model_type"], "AutoModelForMaskedLM")
     return fill(
         "model_cards/templates/pretrained.md",
         front,
         imports=imports,
-        processor=processor.__name__,
+        processor=processor,
         title=results["name"],
         model_type=results["model_type"],
         dataset=data["name"],
