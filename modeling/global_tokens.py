@@ -98,12 +98,12 @@ def add_global_tokens(table: BlockTable, tokens: GlobalTokens | None) -> BlockTa
 
 def with_idle_projections(output: torch.Tensor, inputs: torch.Tensor, *projections: nn.Module) -> torch.Tensor:
     """
-    `output` as it is, where no token is global and so the global tokens' `projections` of `inputs` have no part in it.
+    `output` as it is, where the `projections` of `inputs` have no part in it, as those of global tokens without any.
 
     In training by several processes they get gradients of zero: DistributedDataParallel waits for every parameter's.
     """
     several = torch.distributed.is_available() and torch.distributed.is_initialized()
-    if not several or not projections[0].training or not torch.is_grad_enabled() or is_traced():
+    if not several or not any(each.training for each in projections) or not torch.is_grad_enabled() or is_traced():
         return output
     # Called, on no tokens: what wraps a projection takes part too.
     for project in projections:

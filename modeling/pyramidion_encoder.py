@@ -13,6 +13,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .blockwise_attention import BlockwiseSelfAttention, block_length, make_blocks
 from .configuration_pyramidion import PyramidionConfig
+from .global_tokens import with_idle_projections
 from .heads import EncoderHeadMixin
 from .layout_embeddings import check_bbox
 from .pyramidion_layers import PyramidionDecoderAttention, PyramidionEmbeddings, PyramidionEncoderLayer
@@ -175,11 +176,9 @@ class PyramidionEncoder(PyramidionPreTrainedModel):
                 pooled = self.pooling[place](hidden_states, k, mask, received[0] if received else None)
                 length = min(length, k) if not is_traced() else k
                 hidden_states, mask, blocks = self._cut(pooled.hidden_states, pooled.mask)
-            elif k is not None and self.training and not is_traced():
-                # Distributed training waits for the scorer's gradient in batches of short documents too.
-                hidden_states = hidden_states + sum(
-                    0.0 * each.sum() for each in self.pooling[place].parameters() if each.requires_grad
-                )
+            elif k is not None and any(each.requires_grad for each in self.pooling[place].parameters()):
+                # A batch of short documents asks no scorer.
+                hidden_states = with_idle_projections(hidden_states, hidden_states, self.pooling[place].scorer)
         if hidden_states.shape[1] != length and config.mask_padding:
             hidden_states, mask = hidden_states[:, :length], None if mask is None else mask[:, :length]
         if mask is not None:
