@@ -178,7 +178,8 @@ class PyramidionEncoder(PyramidionPreTrainedModel):
                 hidden_states, mask, blocks = self._cut(pooled.hidden_states, pooled.mask)
             elif k is not None and any(each.requires_grad for each in self.pooling[place].parameters()):
                 # A batch of short documents asks no scorer.
-                hidden_states = with_idle_projections(hidden_states, hidden_states, self.pooling[place].scorer)
+                scorer: Any = self.pooling[place].scorer
+                hidden_states = with_idle_projections(hidden_states, hidden_states, scorer)
         if hidden_states.shape[1] != length and config.mask_padding:
             hidden_states, mask = hidden_states[:, :length], None if mask is None else mask[:, :length]
         if mask is not None:
