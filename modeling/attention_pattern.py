@@ -14,6 +14,7 @@ from .flex_pattern import FlexPattern, flex_pattern_attention
 from .global_tokens import GlobalTokens, add_global_tokens, gather_global
 from .matrix_products import is_plain
 from .random_blocks import RandomBlocks, full_table, sparse_table
+from .seeded_dropout import seed_of_table
 from .sparse_attention import BlockTable, sparse_attention
 from .tracing import is_traced
 
@@ -96,7 +97,7 @@ def pattern_attention(
         output = sparse_attention(q, k, v, table, scaling, dropout, seed).view(batch, heads, length, -1)
     if bool(pattern.blocks.full.any()):
         table = add_global_tokens(full_table(pattern.blocks, length, pattern.mask), tokens)
-        output = output + sparse_attention(query, key, value, table, scaling, dropout, seed + 1)
+        output = output + sparse_attention(query, key, value, table, scaling, dropout, seed_of_table(seed, 1))
     return output
 
 

@@ -80,6 +80,7 @@ class FormNetLayer(EncoderLayer):
             eps=config.layer_norm_eps,
             dropout=config.hidden_dropout_prob,
         )
+        self.recompute_length += config.num_global_tokens  # which are counted with a document's tokens
 
     def forward(  # type: ignore[override]
         self, hidden_states: torch.Tensor, global_states: torch.Tensor, *pattern: Any

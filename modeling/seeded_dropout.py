@@ -17,6 +17,14 @@ def draw_seed() -> int:
     return int(torch.randint(1 << 62, ()))
 
 
+def seed_of_table(seed: int, number: int) -> int:
+    """
+    The seed of the `number`-th of several tables, each of whose blocks adds its own number to it. torch's generator on
+    CPU reads the lower 32 bits alone: there tables stand far from each other.
+    """
+    return seed + number * 0x9E3779B1
+
+
 def keep_scale(rate: float) -> float:
     """The factor of the kept values, 1 / (1 - rate) for the rate rounded to 1/65536."""
     return LEVELS / (LEVELS - _dropped_levels(rate))

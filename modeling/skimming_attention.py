@@ -13,7 +13,7 @@ from transformers.masking_utils import AttentionMaskInterface
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS, AttentionInterface
 
 from .encoder_layer import eager_attention
-from .seeded_dropout import draw_seed
+from .seeded_dropout import draw_seed, seed_of_table
 from .sparse_attention import BlockTable, sparse_attention
 
 SKIMMING = "broadsheet_skimming"
@@ -89,7 +89,7 @@ def _sparse(
     seed = draw_seed() if dropout else 0
     output = torch.zeros_like(v)
     for number, table in enumerate(tables):
-        output = output + sparse_attention(q, k, v, table, scaling, dropout, seed + (number << 32))
+        output = output + sparse_attention(q, k, v, table, scaling, dropout, seed_of_table(seed, number))
     return output.view(value.shape).transpose(1, 2)
 
 

@@ -3,6 +3,7 @@ import torch
 from tests.family.members.formnet import FORMNET
 from tests.family.spec import MASKED_LM, MODEL, TOKENS, Case, assert_close
 
+from broadsheet.modeling import encoder_layer
 from broadsheet.modeling.configuration_formnet import FormNetConfig
 from broadsheet.modeling.modeling_formnet import FormNetForMaskedLM, FormNetForTokenClassification
 
@@ -74,6 +75,16 @@ def test_long_documents(variant):
     for name, gradient in results[0][1].items():
         if gradient is not None:
             assert_close(gradient, results[1][1][name])
+
+
+@pytest.mark.parametrize(("length", "recomputed"), [(12, False), (13, True)])
+def test_global_tokens_do_not_count_as_length(length, recomputed, monkeypatch):
+    monkeypatch.setattr(encoder_layer.EncoderLayer, "recompute_length", 12)
+    parts = []
+    monkeypatch.setattr(encoder_layer, "checkpoint", lambda layer, *part, **_: parts.append(part) or layer(*part))
+    model = Case(FORMNET, FORMNET.variants[0], MODEL).model(num_global_tokens=3)
+    model(**Case(FORMNET, FORMNET.variants[0], MODEL).batch(model.config, (length,)))
+    assert bool(parts) == recomputed
 
 
 def test_four_thousand_tokens():

@@ -19,6 +19,7 @@ from transformers import (
     LongformerModel,
 )
 
+from broadsheet.modeling import sparse_attention
 from broadsheet.modeling.configuration_long_layoutlm import LongLayoutLMConfig
 from broadsheet.modeling.modeling_long_layoutlm import (
     LongLayoutLMForMaskedLM,
@@ -305,6 +306,22 @@ def test_random_blocks_survive_a_reload(tmp_path: Path) -> None:
     assert torch.equal(LongLayoutLMModel.from_pretrained(tmp_path)(**batch).last_hidden_state, expected)
     other = LongLayoutLMModel.from_pretrained(tmp_path, random_seed=6)
     assert not torch.allclose(other(**batch).last_hidden_state, expected)
+
+
+def test_blocks_of_both_tables_draw_dropout_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SW+RAND without global tokens: some blocks attend to all, the others to a few."""
+    drawn = []
+    drop = sparse_attention.drop
+
+    def record(values: torch.Tensor, rate: float, seed: int) -> torch.Tensor:
+        drawn.append(tuple(drop(torch.ones(64), rate, seed).tolist()))
+        return drop(values, rate, seed)
+
+    monkeypatch.setattr(sparse_attention, "drop", record)
+    monkeypatch.setattr(sparse_attention, "CPU_CHUNK", 1 << 13)
+    model = tiny_model("sliding_window_random", 60, attention_probs_dropout_prob=0.5, num_hidden_layers=1).train()
+    model(input_ids=torch.randint(5, 60, (1, 900)), bbox=torch.zeros(1, 900, 4, dtype=torch.long))
+    assert len(set(drawn)) == len(drawn) > 2
 
 
 def test_random_blocks_for_another_length_are_refused() -> None:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from broadsheet.modeling.seeded_dropout import LEVELS, Dropout, draw_seed, drop, keep_mask, keep_scale
+from broadsheet.modeling.seeded_dropout import LEVELS, Dropout, draw_seed, drop, keep_mask, keep_scale, seed_of_table
 
 
 def test_the_same_seed_keeps_the_same() -> None:
@@ -11,6 +11,16 @@ def test_the_same_seed_keeps_the_same() -> None:
     torch.manual_seed(5)  # the default generator has no part in it
     assert torch.equal(first, keep_mask((3, 5, 7), 0.4, 11))
     assert not torch.equal(first, keep_mask((3, 5, 7), 0.4, 12))
+
+
+def test_blocks_of_several_tables_draw_apart() -> None:
+    seed = draw_seed()
+    masks = {
+        tuple(keep_mask((64,), 0.5, seed_of_table(seed, table) + block).tolist())
+        for table in range(12)
+        for block in range(100)
+    }
+    assert len(masks) == 1200
 
 
 def test_the_default_generator_is_left_alone() -> None:

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broadsheet.modeling import sparse_attention
 from broadsheet.modeling.skimming_attention import SkimmingPattern, dense_pattern, skimming_attention
 from broadsheet.modeling.skimming_pattern import (
     first_of_equals,
@@ -172,6 +173,27 @@ def test_sparse_dropout_keeps_the_mean_and_follows_the_seed() -> None:
     assert not torch.equal(run(1, 0.2), run(2, 0.2))
     mean = torch.stack([run(seed, 0.2) for seed in range(600)]).mean(0)
     torch.testing.assert_close(mean, run(0, 0.0), rtol=0, atol=0.12)
+
+
+def test_no_two_tables_draw_the_same_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    drop = sparse_attention.drop
+
+    def record(values: torch.Tensor, rate: float, seed: int) -> torch.Tensor:
+        drawn.append(tuple(drop(torch.ones(64), rate, seed).tolist()))
+        return drop(values, rate, seed)
+
+    monkeypatch.setattr(sparse_attention, "drop", record)
+    generator = torch.Generator().manual_seed(2)
+    mask = torch.ones(1, 2, 256, 256, dtype=torch.bool)
+    mask[:, :, :128, 9:] = False
+    tables = pattern_tables(mask, torch.arange(256)[None])
+    assert len(tables) > 1
+    query, key, value = torch.randn(3, 1, 2, 256, 4, generator=generator)
+    skimming_attention(
+        torch.nn.Module(), query, key, value, dropout=0.5, skimming_pattern=SkimmingPattern(None, tables)
+    )
+    assert len(set(drawn)) == len(drawn) > 1
 
 
 def test_a_backbone_alone_has_no_pattern() -> None:
