@@ -1,7 +1,9 @@
 """`broadsheet summarize`: from JSON lines to a model that writes, its summaries and their ROUGE."""
 
 import json
+import os
 import re
+import subprocess
 import sys
 
 import pytest
@@ -11,13 +13,14 @@ import broadsheet  # noqa: F401  (registers the models)
 from broadsheet.cli import main as cli
 from broadsheet.modeling.modeling_pyramidion import PyramidionForConditionalGeneration
 from broadsheet.training.arguments import parse
-from broadsheet.training.summarize import TimeLimit, main
+from broadsheet.training.summarize import main
 from broadsheet.training.summary_arguments import (
     SummaryDataArguments,
     SummaryModelArguments,
     SummaryRunArguments,
     SummaryTrainingArguments,
 )
+from broadsheet.training.summary_callbacks import TimeLimit
 
 SENTENCES = ["the total amount is due", "a model reads the page", "five boxes stand on the line", "nobody was paid"]
 TINY = {
@@ -113,10 +116,31 @@ def test_time_limit_without_validation(corpus, tmp_path):
 
 def test_time_before_a_checkpoint_counts(corpus, tmp_path):
     output = tmp_path / "out"
-    main(flags(corpus, output, "--max_training_seconds", "1e-9"))
+    early = ["--early_stopping_patience", "3", "--save_strategy", "epoch", "--evaluate_every", "1"]
+    main(flags(corpus, output, "--max_training_seconds", "1e-9", *early))
     (checkpoint,) = output.glob("checkpoint-*")
-    spent = json.loads((checkpoint / "trainer_state.json").read_text())["stateful_callbacks"]["TimeLimit"]
-    assert TimeLimit(5, checkpoint=str(checkpoint)).spent == spent["attributes"]["spent"] > 1e-9
+    spent = json.loads((checkpoint / TimeLimit.file).read_text())["spent_s"]
+    assert TimeLimit(5, checkpoint=str(checkpoint)).spent == spent > 1e-9
+    (output / "results.json").unlink()
+    main(flags(corpus, output, "--max_training_seconds", "1000", "--resume_from_checkpoint", "auto", *early))
+    budget = json.loads((output / "results.json").read_text())["budget"]
+    assert budget["steps"] == 6
+    assert budget["stopped_by_time"] is False
+
+
+@pytest.mark.slow
+def test_two_processes_under_torchrun(corpus, tmp_path):
+    """One vocabulary, and one summary for each of three documents, an uneven number; a limit of time stops both."""
+    output = tmp_path / "out"
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", "29521"]
+    command += ["-m", "broadsheet.training.summarize"]
+    more = ["--tokenizer_kind", "unigram", "--predict_with_generate", "True", "--max_training_seconds", "1000"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*command, *flags(corpus, output, *more)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert len((output / "summaries-test.jsonl").read_text().splitlines()) == 3
+    results = json.loads((output / "results.json").read_text())
+    assert results["metrics"]["test"]["documents"] == 3
 
 
 def test_label_smoothing(corpus, tmp_path):
@@ -133,6 +157,10 @@ def test_label_smoothing(corpus, tmp_path):
         (["--config_overrides", json.dumps({**TINY, "use_layout": True})], "the train documents of text_summaries"),
         (["--model_name_or_path", "nowhere"], "config_overrides are for a new model"),
         (["--evaluate_every", "0"], "evaluate_every=0"),
+        (
+            ["--early_stopping_patience", "2", "--eval_strategy", "no", "--load_best_model_at_end", "False"],
+            "Early stopping needs validations",
+        ),
         (["--num_beams", "0"], "num_beams=0 is too small; set it to 1 or more"),
         (["--min_length", "12"], "min_length=12 is above max_length=9; change one of them"),
         (["--num_beams", "1", "--length_penalty", "2"], "length_penalty=2.0 is for beams; set num_beams to 2"),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from datasets import Dataset
 from huggingface_hub.errors import StrictDataclassError
 from transformers import (
@@ -25,7 +26,6 @@ from transformers import (
     TrainerCallback,
     set_seed,
 )
-from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import IntervalStrategy
 
 from broadsheet.cards import fill
@@ -57,6 +57,7 @@ from broadsheet.training.summary_arguments import (
     SummaryRunArguments,
     SummaryTrainingArguments,
 )
+from broadsheet.training.summary_callbacks import EveryFewEpochs, TimeLimit
 from broadsheet.training.tokenizer import train_tokenizer
 
 _INTERRUPTED = 130
@@ -124,7 +125,9 @@ def summarize(
         documents = load_splits(data, training.seed)  # type: ignore[arg-type]
         if "summary" not in documents["train"].column_names:
             raise InputError(f"Dataset {data.dataset!r} has no summaries; choose a corpus of summaries.")
-        network, processor = (make or build)(model, data, documents["train"], checkpoint)
+    tokenizer = _trained_tokenizer(model, documents["train"], checkpoint, training.world_size)
+    with training.main_process_first():
+        network, processor = (make or build)(model, checkpoint, tokenizer)
         encoded = {name: encode(part, processor, data) for name, part in documents.items()}
         for name, part in encoded.items():
             if network.config.use_layout and "bbox" not in part.column_names:
@@ -160,7 +163,7 @@ def summarize(
     limit = None
     if run.max_training_seconds is not None:
         limit = TimeLimit(run.max_training_seconds, run.training_clock, checkpoint)
-        callbacks.append(limit)
+        callbacks.insert(0, limit)  # it writes beside a checkpoint before another callback stops the run
     if run.early_stopping_patience is not None:
         callbacks.append(EarlyStoppingCallback(run.early_stopping_patience))
     trainer = SummaryTrainer(
@@ -243,10 +246,29 @@ def summarize(
     return results
 
 
-def build(
-    model: SummaryModelArguments, data: SummaryDataArguments, documents: Dataset, checkpoint: str | None
-) -> tuple[Any, Any]:
-    """The model and its processor: of the run's checkpoint, of another, or new. Raises `InputError` as `summarize`."""
+def _trained_tokenizer(
+    model: SummaryModelArguments, documents: Dataset, checkpoint: str | None, processes: int
+) -> Any | None:
+    """For a new model, where none is named: one for all processes, since no unigram vocabulary is made twice alike."""
+    if checkpoint or model.model_name_or_path or model.tokenizer_name:
+        return None
+    made: list[Any] = [None]
+    if is_main_process():
+        made = [train_tokenizer(_texts(documents), model.tokenizer_kind, model.tokenizer_vocab_size)]
+    if processes > 1:
+        torch.distributed.broadcast_object_list(made)
+    return made[0]
+
+
+def build(model: SummaryModelArguments, checkpoint: str | None, tokenizer: Any | None) -> tuple[Any, Any]:
+    """
+    The model and its processor: of the run's checkpoint, of another, or new. Raises `InputError` as `summarize`.
+
+    Args:
+        model: what to start from.
+        checkpoint: of the run, to continue from.
+        tokenizer: of a new model where none is named.
+    """
     path = checkpoint or model.model_name_or_path
     if path is not None:
         if model.config_overrides and not checkpoint:
@@ -259,9 +281,7 @@ def build(
         if not isinstance(processor, PyramidionProcessor):
             raise InputError(f"{path} has no PyramidionProcessor; save one there with its save_pretrained.")
         return network, processor
-    if model.tokenizer_name is None:
-        tokenizer: Any = train_tokenizer(_texts(documents), model.tokenizer_kind, model.tokenizer_vocab_size)
-    else:
+    if tokenizer is None:
         try:
             tokenizer = AutoTokenizer.from_pretrained(model.tokenizer_name)
         except (OSError, ValueError) as error:
@@ -354,6 +374,8 @@ def _adapt(training: SummaryTrainingArguments, run: SummaryRunArguments, validat
         training.eval_strategy = type(training.eval_strategy)("no")
         training.load_best_model_at_end = False
         return
+    if run.early_stopping_patience is not None and training.eval_strategy == IntervalStrategy.NO:
+        raise InputError("Early stopping needs validations; set eval_strategy to epoch or steps, or leave it out.")
     if training.metric_for_best_model in (None, "loss"):
         training.metric_for_best_model = "rouge1" if training.predict_with_generate else "loss"
         training.greater_is_better = training.predict_with_generate
@@ -382,51 +404,13 @@ class SummaryCollator(LayoutDataCollator):
         return batch
 
 
-class EveryFewEpochs(TrainerCallback):
-    """Validate and save after every so many epochs, where transformers would after each."""
-
-    def __init__(self, every: int):
-        self.every = every
-
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Take back what transformers asks for."""
-        if round(state.epoch or 0) % self.every and not control.should_training_stop:
-            control.should_evaluate = control.should_save = False
-
-
 class SummaryTrainer(OrderedPrediction, Seq2SeqTrainer):
-    """Summaries come in the order of their documents."""
+    """Summaries come in the order of their documents, one for each however many processes write them."""
 
-
-class TimeLimit(TrainerCallback, ExportableState):
-    """Stop training after so many seconds, validations not counted, those before `checkpoint` counted too."""
-
-    def __init__(self, seconds: float, clock: str = "wall", checkpoint: str | None = None):
-        self.seconds = seconds
-        self.clock = time.process_time if clock == "cpu" else time.perf_counter
-        self.spent = 0.0
-        if checkpoint is not None:
-            with open(os.path.join(checkpoint, "trainer_state.json"), encoding="utf-8") as stream:
-                saved = json.load(stream).get("stateful_callbacks", {}).get(type(self).__name__, {})
-            self.spent = float(saved.get("attributes", {}).get("spent", 0.0))
-        self.reached = False
-        self._since = 0.0
-
-    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """A step's time counts from here."""
-        self._since = self.clock()
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """To here."""
-        self.spent += self.clock() - self._since
-        self.reached = self.spent >= self.seconds
-        if self.reached:
-            control.should_training_stop = control.should_save = True
-            control.should_evaluate = args.eval_strategy != IntervalStrategy.NO
-
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
-        return {"args": {}, "attributes": {"spent": self.spent}}
+    def evaluation_loop(self, *arguments: Any, **options: Any) -> Any:
+        """Without those that fill up the last batch, which `Seq2SeqTrainer` keeps."""
+        self.gather_function = self.accelerator.gather_for_metrics
+        return super().evaluation_loop(*arguments, **options)
 
 
 def summary_card(results: dict[str, Any]) -> str:
