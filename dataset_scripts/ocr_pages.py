@@ -1,11 +1,14 @@
 """Pages of scanned documents with their OCR next to them, in hOCR, ALTO or Tesseract's TSV; or read on the spot."""
 
+import logging
 import os
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from broadsheet.tokenization.input_checks import InputError
+
+logger = logging.getLogger(__name__)
 
 OCR_SUFFIXES = (".hocr", ".html", ".alto", ".xml", ".tsv")
 IMAGE_SUFFIXES = (".tif", ".tiff", ".png", ".jpg", ".jpeg")
@@ -50,7 +53,7 @@ def _format(path: str) -> int:
 
 def natural_order(paths: Iterable[str]) -> list[str]:
     """Paths in the order of the numbers in them: page 2 before page 10."""
-    return sorted(paths, key=lambda path: [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", path)])
+    return sorted(paths, key=lambda path: [int(p) if p.isdecimal() else p for p in re.split(r"(\d+)", path)])
 
 
 def read_pages(files: Sequence[str], languages: str, source: str) -> dict[str, Any]:
@@ -64,22 +67,22 @@ def read_pages(files: Sequence[str], languages: str, source: str) -> dict[str, A
 
     Returns:
         `words`, `boxes`, `page_ids`, `page_sizes`, `segment_ids`, `source` of the schema. Pages without words are
-        pages all the same.
+        pages all the same, and a warning names their files.
 
     Raises:
         InputError: a file cannot be read, or there is no word in all of them.
     """
     from broadsheet.documents import read_document
+    from broadsheet.documents.document_builder import NoWordsError
 
     row: dict[str, Any] = {"words": [], "boxes": [], "page_ids": [], "page_sizes": [], "segment_ids": []}
-    faults: list[str] = []
+    empty: list[NoWordsError] = []
     for file in files:
         try:
             page = read_document(file, languages=languages)
-        except InputError as error:
-            if "no words" not in str(error) and "without words" not in str(error):
-                raise
-            faults.append(str(error))
+        except NoWordsError as error:
+            empty.append(error)
+            row["page_sizes"] += [list(size) for size in error.page_sizes]
             continue
         pages, segments = len(row["page_sizes"]), max(row["segment_ids"], default=-1) + 1
         row["words"] += page.words
@@ -88,5 +91,7 @@ def read_pages(files: Sequence[str], languages: str, source: str) -> dict[str, A
         row["page_sizes"] += [list(size) for size in page.page_sizes]
         row["segment_ids"] += [segments + number for number in page.segment_ids or [0] * len(page.words)]
     if not row["words"]:
-        raise InputError(faults[0] if faults else f"There are no pages of {source}; check its folder.")
+        raise empty[0] if empty else InputError(f"There are no pages of {source}; check its folder.")
+    for fault in empty:
+        logger.warning("%s (Its pages are kept, empty.)", fault)
     return {**row, "source": source}

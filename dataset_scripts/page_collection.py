@@ -7,6 +7,7 @@ from typing import Any
 
 import datasets
 
+from broadsheet.dataset_scripts import ocr_pages
 from broadsheet.dataset_scripts.builder import DocumentBuilder, DocumentConfig
 from broadsheet.dataset_scripts.ocr_pages import (
     IMAGE_SUFFIXES,
@@ -74,6 +75,11 @@ class PageCollection(DocumentBuilder):
     def companions(self, data_dir: str) -> list[str]:
         """The further pages."""
         return [page for pages in self._pages.values() for page in pages[1:]]
+
+    @classmethod
+    def code_files(cls) -> list[str]:
+        """Also what joins the pages."""
+        return [*super().code_files(), ocr_pages.__file__]
 
     def read_file(self, file: str) -> dict[str, Any] | None:
         """One document; None where it is skipped."""

@@ -126,6 +126,32 @@ def test_pages_read_in_several_formats_count_once(tmp_path: Path, load: Any) -> 
         assert row["page_ids"] == [0, 1, 2]
 
 
+def test_pages_without_words_count(tmp_path: Path, load: Any, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "pages"
+    tsv(folder / "a" / "1.tsv", "first")
+    blank = hocr(folder / "a" / "2.hocr", "")
+    tsv(folder / "a" / "3.tsv", "third")
+    tsv(folder / "b" / "1.tsv")
+    dataset = load("page_collection", data_dir=folder, split="train")
+    assert dataset["id"][:] == ["a"]
+    assert dataset[0]["page_ids"] == [0, 2]
+    assert dataset[0]["page_sizes"] == [[200, 100], [300, 400], [200, 100]]
+    assert f"{blank} has no words on any of its 1 page" in caplog.text
+    assert "has no words on any of its 1 page" in skipped_files(dataset)[0]["reason"]
+
+
+def test_text_without_places_is_a_fault(tmp_path: Path, load: Any) -> None:
+    folder = tmp_path / "pages"
+    tsv(folder / "a" / "1.tsv", "first")
+    page = hocr(folder / "a" / "2.hocr", "lost")
+    page.write_text(page.read_text().replace("ocr_line", "ocr_par").replace("ocrx_word", "other"))
+    tsv(folder / "b" / "1.tsv", "whole")
+    dataset = load("page_collection", data_dir=folder, split="train")
+    assert dataset["id"][:] == ["b"]
+    (skipped,) = skipped_files(dataset)
+    assert "marks no words or lines" in skipped["reason"]
+
+
 def test_images_without_ocr(tmp_path: Path, load: Any) -> None:
     folder = tmp_path / "pages"
     tsv(folder / "a" / "1.tsv", "read")
@@ -147,6 +173,7 @@ def test_options(rvl: Path, load: Any) -> None:
 
 def test_natural_order_and_names(tmp_path: Path) -> None:
     assert natural_order(["p10", "p2", "p1"]) == ["p1", "p2", "p10"]
+    assert natural_order(["p2²", "p1²", "p10"]) == ["p1²", "p2²", "p10"]
     path = tsv(tmp_path / "x.tsv", "a")
     assert find_ocr("x.tif", [str(tmp_path)]) == str(path)
     assert find_ocr("y.tif", [str(tmp_path)]) is None

@@ -29,6 +29,19 @@ class Piece(NamedTuple):
     line_number: int  # of the file, for messages
 
 
+class NoWordsError(InputError):
+    """
+    A file without a word and without text that could not be placed.
+
+    Attributes:
+        page_sizes: of its pages, as those of `Document`.
+    """
+
+    def __init__(self, message: str, page_sizes: Sequence[tuple[float, float]] = ()) -> None:
+        super().__init__(message)
+        self.page_sizes = list(page_sizes)
+
+
 @dataclass
 class _Page:
     size: tuple[float, float] | None
@@ -139,7 +152,8 @@ class DocumentBuilder:
             segments: whether the document has segment ids.
 
         Raises:
-            InputError: there are no words, or a page's words lie outside of it.
+            NoWordsError: there are no words.
+            InputError: there are pages of text without places, or a page's words lie outside of it.
         """
         num_pages = count(len(self._pages), "page")
         if not self._pages:
@@ -151,8 +165,9 @@ class DocumentBuilder:
                     f"{self.path} has text on its {num_pages}, but marks no words or lines in it, so that their "
                     "places are unknown; run the OCR again with word boxes."
                 )
-            raise InputError(
-                f"{self.path} has no words on any of its {num_pages}; run the OCR again on a better scan."
+            raise NoWordsError(
+                f"{self.path} has no words on any of its {num_pages}; run the OCR again on a better scan.",
+                self._sizes(),
             )
         empty = [index + 1 for index, page in enumerate(self._pages) if not page.words]
         if empty and self.on_empty_page == "raise":
@@ -164,10 +179,13 @@ class DocumentBuilder:
             words=[word for page in self._pages for word in page.words],
             boxes=[list(box) for page in self._pages for box in page.boxes],
             page_ids=[index for index, page in enumerate(self._pages) for _ in page.words],
-            page_sizes=[page.size or (1.0, 1.0) for page in self._pages],
+            page_sizes=self._sizes(),
             segment_ids=[id_ for page in self._pages for id_ in page.segment_ids] if segments else None,
             source=source if source is not None else str(self.path),
         )
+
+    def _sizes(self) -> list[tuple[float, float]]:
+        return [page.size or (1.0, 1.0) for page in self._pages]
 
     def _check_box(self, box: Box, piece: Piece) -> None:
         x0, y0, x1, y1 = box
