@@ -191,15 +191,32 @@ def test_scores_below_are_left_out(tagger: Any, letters: list[Path]) -> None:
 def test_images_are_read(tagger: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
-    def read(path: Path, languages: str) -> Document:
-        seen.append((Image.open(path).size, languages))
-        return Document(["Total"], [[1, 1, 9, 9]], [0], [(40, 30)], source=str(path))
+    def read(image: Image.Image, languages: str) -> Document:
+        seen.append((image, languages))
+        return Document(["Total"], [[1, 1, 9, 9]], [0], [(40, 30)])
 
     monkeypatch.setattr("broadsheet.pipelines.inputs.read_image", read)
-    document = as_document(Image.new("RGB", (40, 30)), languages="deu")
-    assert seen == [((40, 30), "deu")]
-    assert document.source is None
-    assert isinstance(tagger(Image.new("RGB", (40, 30))), list)
+    image = Image.new("RGB", (40, 30))
+    as_document(image, languages="deu")
+    assert seen == [(image, "deu")]
+    assert isinstance(tagger(image), list)
+
+
+def test_columns_of_documents_are_not_one_document(tagger: Any, reader: Any, writer: Any, letters: list[Path]) -> None:
+    rows = [read_pdf(path).to_dict() for path in letters]
+    columns = {key: [row[key] for row in rows] for key in rows[0]}
+    extractor = FieldExtractor(tagger.model, tagger.processor, device="cpu", **WINDOW)
+    for read in (tagger, writer, extractor, lambda given: reader(question="Who?", document=given)):
+        with pytest.raises(InputError, match="for each of 3 documents is not one document; pass a list with a dict"):
+            read(columns)
+    with pytest.raises(InputError, match="for each of 1 documents"):
+        as_document({"text": [rows[0]["words"]], "boxes": [rows[0]["boxes"]]})
+    assert len(tagger(rows)) == 3
+
+
+def test_a_failed_question_names_its_file(reader: Any) -> None:
+    (failed,) = reader([{"question": "Who?", "document": "missing.pdf"}], on_error="return")
+    assert failed["source"] == "missing.pdf"
 
 
 def test_bad_input(tagger: Any, reader: Any, letters: list[Path]) -> None:

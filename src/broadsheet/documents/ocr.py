@@ -12,7 +12,7 @@ from PIL import Image
 
 from broadsheet.documents.document import Document
 from broadsheet.documents.document_builder import DocumentBuilder, OnEmptyPage, Piece, name_pages
-from broadsheet.documents.page_images import read_frames
+from broadsheet.documents.page_images import image_name, read_frames
 from broadsheet.documents.pdf import load_page, open_pdf, pdfium_lock, read_pdf
 from broadsheet.documents.pdf_text import PageText, read_page_text
 from broadsheet.documents.tesseract_tsv import parse_tsv
@@ -27,7 +27,9 @@ SCAN_SHARE = 0.8
 STAMP_WORDS = 30
 
 
-def read_image(path: str | os.PathLike[str], languages: str = "eng", on_empty_page: OnEmptyPage = "warn") -> Document:
+def read_image(
+    path: str | os.PathLike[str] | Image.Image, languages: str = "eng", on_empty_page: OnEmptyPage = "warn"
+) -> Document:
     """
     Read the words of an image file with Tesseract; every frame of a TIFF file is a page.
 
@@ -35,7 +37,8 @@ def read_image(path: str | os.PathLike[str], languages: str = "eng", on_empty_pa
     reading order. Needs the Python package pytesseract (`pip install "broadsheet[ocr]"`) and the program tesseract.
 
     Args:
-        path: the file: PNG, JPEG, TIFF, BMP or WebP.
+        path: the file: PNG, JPEG, TIFF, BMP or WebP; or a Pillow image, whose document has no `source`. One opened
+            from a TIFF file gives all frames; a copy of it gives one.
         languages: Tesseract's names for the languages of the text, joined by +, as in "eng+deu".
         on_empty_page: what to do about a page on which Tesseract finds no words: log a warning that names it, raise
             `InputError`, or nothing.
@@ -44,12 +47,15 @@ def read_image(path: str | os.PathLike[str], languages: str = "eng", on_empty_pa
         InputError: the file is missing, no image or damaged, Tesseract or a language is not installed, or no words
             were found on any page.
     """
-    path = Path(path)
-    builder = DocumentBuilder(path, on_empty_page)
+    given = path if isinstance(path, Image.Image) else Path(path)
+    builder = DocumentBuilder(image_name(given), on_empty_page)
     tesseract = _Tesseract(languages)
-    for image, dpi in read_frames(path):
-        parse_tsv(tesseract.read(image, dpi, f"page {builder.num_pages + 1} of {path}"), builder)
-    return builder.build()
+    for image, dpi in read_frames(given):
+        parse_tsv(tesseract.read(image, dpi, f"page {builder.num_pages + 1} of {builder.path}"), builder)
+    document = builder.build()
+    if isinstance(given, Image.Image):
+        document.source = None
+    return document
 
 
 def read_scanned_pdf(

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -55,28 +56,41 @@ def shows_page(path: Path, size: tuple[float, float]) -> bool:
         return False
 
 
-def read_frames(path: Path) -> Iterator[tuple[Image.Image, float | None]]:
+def image_name(given: Path | Image.Image) -> Path:
+    """What messages call an image: its path, as far as it has one."""
+    return given if isinstance(given, Path) else Path(getattr(given, "filename", "") or "The image")
+
+
+def read_frames(given: Path | Image.Image) -> Iterator[tuple[Image.Image, float | None]]:
     """
     The pages of an image file, one after the other, with their resolutions in dots per inch where the file tells it.
 
     Every frame of a TIFF file is a page; of other files only the first is read. Frames are turned upright as their
     EXIF data say, laid on white where they are transparent, and are of mode L or RGB.
 
+    Args:
+        given: the path, or a Pillow image: one opened from a TIFF file gives all frames, any other the one it shows.
+
     Raises:
         InputError: the file is missing, a folder, empty, no image that Pillow reads, or damaged.
     """
-    check_is_file(path, "one image file")
-    if os.path.getsize(path) == 0:
-        raise InputError(f"{path} is empty; get a fresh copy of it.")
+    path = image_name(given)
+    if isinstance(given, Path):
+        check_is_file(path, "one image file")
+        if os.path.getsize(path) == 0:
+            raise InputError(f"{path} is empty; get a fresh copy of it.")
+    elif not all(given.size):
+        raise InputError(f"{path} is {given.width} x {given.height} pixels; leave it out.")
     try:
-        # Through an open file: by name, Pillow maps uncompressed TIFF into memory and scrambles turned ones.
-        with path.open("rb") as opened, Image.open(opened) as file:
-            num_frames = getattr(file, "n_frames", 1) if file.format == "TIFF" else 1
-            for index in range(num_frames):
-                file.seek(index)
-                file.load()
-                upright = ImageOps.exif_transpose(file)
-                yield _to_8_bits(upright), _resolution(file)
+        if isinstance(given, Path):
+            with Image.open(path) as file:
+                yield from _frames(file)
+        else:
+            shown = given.tell()
+            try:
+                yield from _frames(given)
+            finally:
+                given.seek(shown)
     except UnidentifiedImageError:
         raise InputError(f"{path} is not an image that can be read; convert it to PNG, JPEG or TIFF.") from None
     except Image.DecompressionBombError:
@@ -87,12 +101,29 @@ def read_frames(path: Path) -> Iterator[tuple[Image.Image, float | None]]:
         raise InputError(f"{path} is damaged and cannot be read as an image ({error}); get a fresh copy.") from None
 
 
+def _frames(file: Any) -> Iterator[tuple[Image.Image, float | None]]:
+    frames = range(getattr(file, "n_frames", 1)) if file.format == "TIFF" else [file.tell()]
+    filename = getattr(file, "filename", "")
+    for index in frames:
+        file.seek(index)
+        # By name, Pillow maps uncompressed TIFF into memory and scrambles turned ones.
+        file.filename = ""
+        try:
+            file.load()
+        finally:
+            file.filename = filename
+        upright = ImageOps.exif_transpose(file)
+        yield _to_8_bits(upright), _resolution(file)
+
+
 def _to_8_bits(image: Image.Image) -> Image.Image:
     if image.mode in ("L", "RGB"):
         return image
     if image.mode.startswith(("I", "F")):  # 16 bits and more: Pillow's own conversion cuts them off
         values = np.asarray(image, dtype=np.float64)
-        white = 65535.0 if image.mode != "F" and values.max(initial=0) > 255 else max(values.max(initial=0), 1.0)
+        white = max(values.max(initial=0), 1.0)
+        if image.mode != "F":  # scanners put 10 or 12 bits into 16: white is all the bits in use
+            white = 2.0 ** int(white).bit_length() - 1
         return Image.fromarray(np.clip(values / white * 255, 0, 255).astype(np.uint8), mode="L")
     if "transparency" in image.info or "A" in image.getbands():
         image = image.convert("RGBA")

@@ -1,14 +1,13 @@
 """What people hand to a pipeline, as documents."""
 
 import os
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
 from broadsheet.documents import Document, read_document, read_image
+from broadsheet.tokenization.document_input import document_list
 from broadsheet.tokenization.input_checks import InputError
 
 FORMS = (
@@ -24,14 +23,14 @@ def as_document(
     A document in the form that processors take.
 
     Args:
-        given: a path, a Pillow image (read by Tesseract), a `Document`, or a dict with `words` and `boxes`, and
-            `page_ids` and `page_sizes` where there are some.
+        given: a path, a Pillow image (read by Tesseract, as `read_image` says), a `Document`, or a dict with `words`
+            and `boxes`, and `page_ids` and `page_sizes` where there are some.
         ocr: which pages of a PDF file to read with Tesseract: "never", "empty_pages" or "always".
         languages: Tesseract's names for the languages of the text.
         password: opens an encrypted PDF file.
 
     Raises:
-        InputError: for anything else, or a file that cannot be read.
+        InputError: for anything else, a dict with the words of several documents, or a file that cannot be read.
     """
     if isinstance(given, Document):
         return given
@@ -42,16 +41,18 @@ def as_document(
         if "words" not in document:
             raise InputError(f"A dict with {', '.join(map(str, given)) or 'nothing'} is no document; pass {FORMS}.")
         kept = ("words", "boxes", "page_ids", "page_sizes", "segment_ids", "source")
-        return {key: document[key] for key in kept if document.get(key) is not None}
+        document = {key: document[key] for key in kept if document.get(key) is not None}
+        rows, batched = document_list(document)
+        if batched:
+            raise InputError(
+                f"A dict with a list of words for each of {len(rows)} documents is not one document; pass a list with "
+                "a dict for each, as [dataset[0], dataset[1]], or the data set itself."
+            )
+        return document
     if isinstance(given, str | os.PathLike):
         return read_document(given, ocr=ocr, languages=languages, password=password)  # type: ignore[arg-type]
     if isinstance(given, Image.Image):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "image.png"
-            given.save(path)
-            read = read_image(path, languages)
-        read.source = None
-        return read
+        return read_image(given, languages)
     raise InputError(f"{type(given).__name__} is no document; pass {FORMS}.")
 
 
@@ -59,6 +60,8 @@ def source_of(given: Any, document: Any = None) -> str | None:
     """The file that an input or its document came from, where it came from one."""
     if isinstance(given, str | os.PathLike):
         return os.fspath(given)
+    if document is None and isinstance(given, Mapping) and given.get("document") is not None:
+        return source_of(given["document"])
     found = document.get("source") if isinstance(document, Mapping) else getattr(document, "source", None)
     return found or (given.get("source") if isinstance(given, Mapping) else getattr(given, "source", None))
 
