@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 from transformers import AutoTokenizer
 
@@ -68,3 +71,14 @@ def test_main(funsd, cache, tmp_path, capsys):
         main(["--output_dir", str(tmp_path / "c")])
     with pytest.raises(SystemExit, match="nowhere.txt cannot be read as UTF-8 text"):
         main(["--text_files", "nowhere.txt", "--output_dir", str(tmp_path / "d")])
+
+
+def test_the_same_corpus_gives_the_same_unigram_in_another_process():
+    code = (
+        "from broadsheet.training.tokenizer import train_tokenizer\n"
+        "words = [f'{a}{b}{c}' for a in ('in', 'out', 'pay') for b in ('vo', 'bo', 'to') for c in ('ice', 'und', 'tal')]\n"
+        "texts = [' '.join(words[i % 27 :: 1 + i % 5]) for i in range(200)]\n"
+        "print(train_tokenizer(texts, 'unigram', 60).backend_tokenizer.to_str())"
+    )
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(2)]
+    assert runs[0].stdout == runs[1].stdout

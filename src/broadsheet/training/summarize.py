@@ -249,7 +249,7 @@ def summarize(
 def _trained_tokenizer(
     model: SummaryModelArguments, documents: Dataset, checkpoint: str | None, processes: int
 ) -> Any | None:
-    """For a new model, where none is named: one for all processes, since no unigram vocabulary is made twice alike."""
+    """For a new model, where none is named: trained once, and the same for all processes."""
     if checkpoint or model.model_name_or_path or model.tokenizer_name:
         return None
     made: list[Any] = [None]

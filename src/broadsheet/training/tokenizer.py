@@ -1,5 +1,6 @@
 """Train a tokenizer: `python -m broadsheet.training.tokenizer --dataset funsd --data_dir DIR --output_dir OUT`."""
 
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,6 +34,10 @@ SPECIAL_TOKENS = {
         "mask_token": "<mask>",
     },
 }
+
+
+# Of a logarithm of a probability.
+SCORE_DIGITS = 9
 
 
 def train_tokenizer(
@@ -81,6 +86,8 @@ def train_tokenizer(
             backend = _train_wordpiece(backend, corpus, options)
         else:
             backend.train_from_iterator(corpus, trainer(**options))
+    if kind == "unigram":
+        _settle(backend, len(specials))
     backend.post_processor = _template(backend, style)
     inputs = ["input_ids", "token_type_ids", "attention_mask"] if style == "bert" else ["input_ids", "attention_mask"]
     return PreTrainedTokenizerFast(tokenizer_object=backend, model_input_names=inputs, **named)
@@ -155,6 +162,17 @@ def _unigram(unknown: str, lowercase: bool) -> tuple[Tokenizer, Callable[..., An
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
     backend.decoder = decoders.Metaspace()
     return backend, lambda **options: trainers.UnigramTrainer(unk_token=unknown, **options)
+
+
+def _settle(backend: Tokenizer, specials: int) -> None:
+    """
+    Round a Unigram's scores and order equal ones by their text: they are sums in an order that changes from process to
+    process, in their last digits, so that the same corpus would give other tokens other ids.
+    """
+    model = json.loads(backend.to_str())["model"]
+    scored = [(piece, round(score, SCORE_DIGITS)) for piece, score in model["vocab"]]
+    pieces = sorted(scored[specials:], key=lambda entry: (-entry[1], entry[0]))
+    backend.model = models.Unigram([*scored[:specials], *pieces], model["unk_id"], model["byte_fallback"])
 
 
 _KINDS = {"wordpiece": _wordpiece, "bpe": _byte_level_bpe, "unigram": _unigram}
