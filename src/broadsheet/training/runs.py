@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from importlib import metadata
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -65,7 +66,8 @@ def prepare_output_dir(output_dir: str, overwrite: bool, resume: str | None) -> 
 
     Args:
         output_dir: the folder.
-        overwrite: use it though it is not empty; its old checkpoints are removed.
+        overwrite: use it though it is not empty; its old checkpoints are removed, and first of all its results.json,
+            whose presence says that a run is complete.
         resume: None, the path of a checkpoint, or "auto" for the last complete one in the folder, if there is one.
 
     Returns:
@@ -94,8 +96,10 @@ def prepare_output_dir(output_dir: str, overwrite: bool, resume: str | None) -> 
                 f"The output folder {output_dir} is not empty; set --resume_from_checkpoint auto to continue its run, "
                 "--overwrite to replace it, or another --output_dir."
             )
-        for folder in _checkpoints(output_dir) if is_main_process() else []:
-            shutil.rmtree(folder)
+        if is_main_process():
+            Path(output_dir, "results.json").unlink(missing_ok=True)
+            for folder in _checkpoints(output_dir):
+                shutil.rmtree(folder)
     os.makedirs(output_dir, exist_ok=True)
     return None
 
@@ -132,6 +136,7 @@ class StopOnSignal(TrainerCallback):
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self._stops = False
         self._received = 0.0
         self._previous: dict[int, Any] = {}
 
@@ -160,19 +165,18 @@ class StopOnSignal(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Ask for a checkpoint once a signal has come."""
-        stop = self.signal is not None
+        """Ask for a checkpoint once a signal has come to any process; one that comes later waits for the next step."""
+        self._stops = self.signal is not None
         if args.world_size > 1:
-            stops = torch.tensor([int(stop)], device=args.device)
+            stops = torch.tensor([int(self._stops)], device=args.device)
             torch.distributed.all_reduce(stops, op=torch.distributed.ReduceOp.MAX)
-            stop = bool(stops.item())
-        if stop:
-            self.signal = self.signal or signal.SIGINT
+            self._stops = bool(stops.item())
+        if self._stops:
             control.should_save = True
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Leave once it is written."""
-        if self.signal is not None and state.global_step < state.max_steps:
+        if self._stops and state.global_step < state.max_steps:
             if args.world_size > 1:
                 # The first process to leave makes the launcher end the others, which may still be writing.
                 torch.distributed.barrier()
