@@ -9,6 +9,7 @@ from broadsheet.training.arguments import (
     TokenizerArguments,
     parse,
     parse_settings,
+    recorded_options,
 )
 
 KINDS = [RunArguments, DataArguments, ModelArguments, FamilyTrainingArguments]
@@ -46,6 +47,9 @@ def test_settings_of_all_kinds():
     assert parse_settings(None, "x") == {}
     passwords = parse_settings("password=1234,pdf_folder.password=1e5,min_words=7", "x")
     assert passwords == {"password": "1234", "pdf_folder.password": "1e5", "min_words": 7}
+    for text in ("password=1234,min_words=7", '{"pdf_folder.password": "1e5", "min_words": 7}'):
+        assert recorded_options(text) == {"min_words": 7}
+    assert recorded_options(None) == {}
     with pytest.raises(InputError, match="--x has the entry 'b'"):
         parse_settings("a=1,b", "x")
 

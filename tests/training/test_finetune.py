@@ -177,13 +177,25 @@ def test_accumulated_gradients_equal_a_large_batch(arguments, tmp_path):
 def test_best_checkpoint_and_early_stopping(arguments, tmp_path):
     settings = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
     settings |= {"load_best_model_at_end": True, "validation_fraction": 0.3, "save_total_limit": 1}
+    epochs = {"eval_strategy": "epoch"}
     # A rate of zero: nothing ever gets better than at the first measurement.
     main(arguments(max_steps=9, learning_rate=0.0, early_stopping_patience=2, **settings))
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert results["budget"]["steps"] in (2, 3)
     assert results["budget"]["model_step"] == 1
     with pytest.raises(SystemExit, match="Early stopping needs validation data"):
-        main(arguments(output_dir=tmp_path / "b", early_stopping_patience=2, validation_fraction=0))
+        main(arguments(output_dir=tmp_path / "b", early_stopping_patience=2, validation_fraction=0, **epochs))
+    with pytest.raises(SystemExit, match="Early stopping needs evaluations; set eval_strategy"):
+        main(arguments(output_dir=tmp_path / "b", early_stopping_patience=2))
+
+
+@pytest.mark.parametrize(("given", "used"), [(None, "eval_f1"), ("loss", "eval_loss"), ("recall", "eval_recall")])
+def test_the_best_checkpoint_goes_by_the_metric_that_was_set(arguments, tmp_path, given, used):
+    settings = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1, "max_steps": 2}
+    main(arguments(load_best_model_at_end=True, metric_for_best_model=given, **settings))
+    state = json.loads((tmp_path / "out" / "checkpoint-2" / "trainer_state.json").read_text())
+    measured = [entry[used] for entry in state["log_history"] if used in entry]
+    assert state["best_metric"] == (min if given == "loss" else max)(measured)
 
 
 def test_from_a_checkpoint_and_with_a_new_head(trained, arguments, tmp_path, capsys):
@@ -222,6 +234,16 @@ def test_output_folder(arguments, tmp_path):
         main(arguments(resume_from_checkpoint=tmp_path / "out"))
     with pytest.raises(SystemExit, match="no output_dir"):
         main(arguments(output_dir=None))
+
+
+def test_label_smoothing_is_refused_where_it_has_no_effect(arguments, tmp_path):
+    for changes, message in (
+        ({"class_weights": "train"}, "no effect with class_weights; leave one of them out"),
+        ({"task": "question_answering"}, "no effect on question_answering; leave it out"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            main(arguments(label_smoothing_factor=0.1, **changes))
+    assert not (tmp_path / "out").exists()
 
 
 def test_models_that_do_not_fit(arguments, tmp_path):

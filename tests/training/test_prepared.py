@@ -68,6 +68,26 @@ def test_what_does_not_fit_is_named(arguments, tmp_path):
     assert json.loads((folder / "prepared.json").read_text())["data"]["max_length"] == 24
 
 
+def test_only_a_prepared_folder_is_overwritten(arguments, tmp_path):
+    folder = tmp_path / "thesis"
+    folder.mkdir()
+    (folder / "chapter.txt").write_text("a year's work")
+    with pytest.raises(SystemExit, match=r"thesis holds other files than a prepared corpus .*name another"):
+        main_finetune(arguments(output_dir=folder, overwrite=True))
+    assert (folder / "chapter.txt").read_text() == "a year's work"
+
+
+def test_the_number_of_documents_is_that_of_the_preparation(arguments, tmp_path):
+    folder = tmp_path / "prepared"
+    main_finetune(arguments(output_dir=folder, max_documents=2))
+    run = {"prepared_dir": folder, "max_steps": 1}
+    with pytest.raises(SystemExit, match="was prepared with max_documents=2, but 1 is set; leave max_documents out"):
+        finetune(without_data(arguments(max_documents=1, output_dir=tmp_path / "other", **run)))
+    finetune(without_data(arguments(**run)))
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert results["data"]["splits"]["train"]["documents"] == 2
+
+
 def test_a_broken_run_leaves_what_was_there(arguments, tmp_path, monkeypatch):
     folder = tmp_path / "prepared"
     main_finetune(arguments(output_dir=folder, max_length=32, stride=4))
@@ -103,3 +123,31 @@ def test_pages_for_pretraining(tmp_path, cache):
     results = [json.loads((tmp_path / run / "results.json").read_text()) for run in ("direct", "out")]
     assert results[0]["metrics"] == results[1]["metrics"]
     assert results[0]["data"]["splits"] == results[1]["data"]["splits"]
+
+
+def test_passwords_are_written_nowhere(tmp_path, cache):
+    pages = tmp_path / "pdfs"
+    pages.mkdir()
+    for number in range(4):
+        lines = [Text(f"invoice number {number} total due", 72, 700 - 20 * row) for row in range(6)]
+        make_pdf(pages / f"{number}.pdf", [lines], password="8461973")
+    flags = [
+        "--model_type", "skimformer", "--config_overrides", TINY, "--tokenizer_vocab_size", "120", "--use_cpu",
+        "--max_steps", "1", "--bootstrap_samples", "0", "--save_strategy", "no", "--cache_dir", cache,
+        "--test_fraction", "0.25",
+    ]  # fmt: skip
+    corpus = ["--dataset", "pdf_folder", "--data_dir", str(pages)]
+    secret = ["--dataset_options", "pdf_folder.password=8461973,on_error=skip"]
+    prepared, direct, out = (str(tmp_path / name) for name in ("prepared", "direct", "out"))
+    main_pretrain([*flags, *corpus, *secret, "--output_dir", prepared])
+    pretrain([*flags, *corpus, *secret, "--output_dir", direct])
+    # The same options are taken again, the password or none.
+    pretrain([*flags, *secret, "--prepared_dir", prepared, "--output_dir", out])
+    pretrain([*flags, "--dataset_options", "on_error=skip", "--prepared_dir", prepared, "--output_dir", f"{out}2"])
+    for folder in (prepared, direct, out, f"{out}2"):
+        files = [path for path in Path(folder).rglob("*") if path.is_file()]
+        assert len(files) > 3
+        assert [path for path in files if b"8461973" in path.read_bytes()] == []
+        if folder != prepared:
+            options = json.loads((Path(folder) / "results.json").read_text())["data"]["options"]
+            assert options == {"on_error": "skip"}

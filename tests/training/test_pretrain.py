@@ -238,6 +238,7 @@ def test_sentences(arguments, tmp_path):
         ({"model_type": "gpt2"}, "no model type 'gpt2'; choose one of skimformer.*bert"),
         ({"mask_probability": 1.5}, "mask_probability=1.5 is a share"),
         ({"dataloader_persistent_workers": True, "dataloader_num_workers": 1}, "Persistent workers"),
+        ({"label_smoothing_factor": 0.1}, "label_smoothing_factor has no effect on masked language modelling"),
         ({"dataset": None}, "There is no corpus"),
         (
             {"config_overrides": SKIM, "model_type": "bert"},

@@ -137,6 +137,8 @@ class FamilyTrainingArguments(TrainingArguments):
     def __post_init__(self) -> None:
         if not self.output_dir:
             raise InputError("There is no output_dir to save the model in; set --output_dir.")
+        # Transformers sets it to "loss" where nobody did.
+        self.metric_is_given = self.metric_for_best_model is not None
         super().__post_init__()
 
 
@@ -260,8 +262,18 @@ def parse_settings(value: str | None, name: str) -> dict[str, Any]:
         if not separator or not key:
             raise InputError(f"--{name} has the entry {entry!r}; write it as name=value, separated by commas.")
         # A password of digits is no number.
-        settings[key] = text if key.rpartition(".")[2] == "password" else _value(text)
+        settings[key] = text if _is_password(key) else _value(text)
     return settings
+
+
+def recorded_options(value: str | None) -> dict[str, Any]:
+    """`dataset_options` as a record may tell them: without passwords, those for one of several corpora included."""
+    options = parse_settings(value, "dataset_options")
+    return {name: option for name, option in options.items() if not _is_password(name)}
+
+
+def _is_password(name: str) -> bool:
+    return name.rpartition(".")[2] == "password"
 
 
 def _value(text: str) -> Any:

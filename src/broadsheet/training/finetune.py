@@ -23,6 +23,7 @@ from broadsheet.training.arguments import (
     RunArguments,
     parse,
     parse_settings,
+    recorded_options,
 )
 from broadsheet.training.augmentation import AugmentingTrainer
 from broadsheet.training.building import build
@@ -84,6 +85,7 @@ def finetune(
     started = time.time()
     start_logging()
     output_dir = str(training.output_dir)
+    _check(run, training)
     checkpoint = prepare_output_dir(output_dir, run.overwrite, training.resume_from_checkpoint)
     task = make_task(run.task, run.scheme)
     set_seed(training.seed)
@@ -92,7 +94,6 @@ def finetune(
     windows["train"] = task.training_windows(windows["train"])
     labels = task.labels(documents["train"])
     id2label = {int(index): name for index, name in network.config.id2label.items()}
-    dataset_options = parse_settings(data.dataset_options, "dataset_options")
     rates = check_learning_rates(parse_settings(run.learning_rates, "learning_rates"), network)
     _adapt(training, run, task, "validation" in documents)
     training.resume_from_checkpoint = checkpoint
@@ -148,7 +149,7 @@ def finetune(
         "metrics": metrics,
         "data": {
             "name": data.dataset,
-            "options": {name: value for name, value in dataset_options.items() if name != "password"},
+            "options": recorded_options(data.dataset_options),
             "splits": {
                 name: {
                     "documents": len(part),
@@ -217,6 +218,16 @@ def purpose_of(run: RunArguments) -> dict[str, Any]:
     return {"task": run.task, "scheme": run.scheme}
 
 
+def _check(run: RunArguments, training: FamilyTrainingArguments) -> None:
+    """Raises `InputError` for settings that would not do what they say."""
+    if run.early_stopping_patience is not None and training.eval_strategy == "no":
+        raise InputError("Early stopping needs evaluations; set eval_strategy to steps or epoch, or leave it out.")
+    if training.label_smoothing_factor and run.class_weights != "none":
+        raise InputError("label_smoothing_factor has no effect with class_weights; leave one of them out.")
+    if training.label_smoothing_factor and run.task == "question_answering":
+        raise InputError("label_smoothing_factor has no effect on question_answering; leave it out.")
+
+
 def _adapt(training: FamilyTrainingArguments, run: RunArguments, task: Task, validates: bool) -> None:
     """Fit the training arguments to the task and to whether there is validation data."""
     if not validates:
@@ -225,7 +236,7 @@ def _adapt(training: FamilyTrainingArguments, run: RunArguments, task: Task, val
         training.eval_strategy = type(training.eval_strategy)("no")
         training.load_best_model_at_end = False
         return
-    if training.metric_for_best_model in (None, "loss"):
+    if not training.metric_is_given:
         training.metric_for_best_model = task.metric
         training.greater_is_better = True
     if run.early_stopping_patience is not None:

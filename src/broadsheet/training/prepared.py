@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from datasets import Dataset
 
 from broadsheet.tokenization.input_checks import InputError
-from broadsheet.training.arguments import ModelArguments
+from broadsheet.training.arguments import ModelArguments, recorded_options
 from broadsheet.training.building import build, load_processor
 from broadsheet.training.runs import write_json
 
@@ -40,6 +40,11 @@ def check_empty(folder: str | None, overwrite: bool) -> str:
         raise InputError("There is no folder to write to; set --output_dir.")
     if os.path.isdir(folder) and os.listdir(folder) and not overwrite:
         raise InputError(f"The output folder {folder} is not empty; set --overwrite to replace it, or name another.")
+    if os.path.isdir(folder) and os.listdir(folder) and not os.path.isfile(os.path.join(folder, FACTS)):
+        raise InputError(
+            f"The output folder {folder} holds other files than a prepared corpus (it has no {FACTS}), which "
+            "--overwrite would delete; name another."
+        )
     return os.path.abspath(folder)
 
 
@@ -77,7 +82,7 @@ def write_prepared(
         "purpose": purpose,
         "splits": {name: {"documents": len(documents[name]), "windows": len(windows[name])} for name in windows},
         "builders": {name: part.info.builder_name for name, part in documents.items()},
-        "data": {name: value for name, value in dataclasses.asdict(data).items() if name not in _OWN},
+        "data": _told({name: value for name, value in dataclasses.asdict(data).items() if name not in _OWN}),
     }
     write_json(os.path.join(beside, FACTS), facts)
     shutil.rmtree(folder, ignore_errors=True)
@@ -88,8 +93,14 @@ def write_prepared(
     print(f"Prepared documents: {counts}. They are in {folder}; train with --prepared_dir {folder}.")
 
 
-_OWN = ("prepared_dir", "num_proc", "cache_dir", "max_documents")
-"""Data arguments that do not change what was prepared, or were used up by it."""
+_OWN = ("prepared_dir", "num_proc", "cache_dir")
+"""Data arguments that do not change what was prepared."""
+
+
+def _told(settings: dict[str, Any]) -> dict[str, Any]:
+    """Data arguments as `prepared.json` tells them: the options of the dataset in one spelling, without passwords."""
+    options = recorded_options(settings["dataset_options"])
+    return {**settings, "dataset_options": json.dumps(options) if options else None}
 
 
 def read_prepared(folder: str, purpose: dict[str, Any], data: Any) -> Prepared:
@@ -114,9 +125,9 @@ def read_prepared(folder: str, purpose: dict[str, Any], data: Any) -> Prepared:
                 f"{folder} was prepared for {name} {facts['purpose'].get(name)}, not {wanted}; set that, or prepare "
                 "the corpus again."
             )
-    defaults = type(data)()
-    for name, used in facts["data"].items():
-        given = getattr(data, name)
+    defaults, settings = type(data)(), _told(dataclasses.asdict(data))
+    for name, used in _told(facts["data"]).items():
+        given = settings[name]
         if given != used and given != getattr(defaults, name):
             raise InputError(
                 f"{folder} was prepared with {name}={used!r}, but {given!r} is set; leave {name} out, or prepare the "

@@ -19,7 +19,7 @@ from transformers import set_seed
 from broadsheet.metrics.perplexity import corpus_perplexity
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.masking import MaskedLMCollator
-from broadsheet.training.arguments import ModelArguments, parse, parse_settings
+from broadsheet.training.arguments import ModelArguments, parse, recorded_options
 from broadsheet.training.baselines import remarks
 from broadsheet.training.building import build
 from broadsheet.training.corpora import load_corpora
@@ -85,6 +85,8 @@ def pretrain(
     output_dir = str(training.output_dir)
     if training.dataloader_persistent_workers:
         raise InputError("Persistent workers would repeat the masks of the first epoch; leave them out.")
+    if training.label_smoothing_factor:
+        raise InputError("label_smoothing_factor has no effect on masked language modelling; leave it out.")
     checkpoint = prepare_output_dir(output_dir, run.overwrite, training.resume_from_checkpoint)
     with training.main_process_first():
         set_seed(training.seed)
@@ -130,7 +132,6 @@ def pretrain(
                 run.bootstrap_samples,
                 seed=training.seed,
             )
-    dataset_options = parse_settings(data.dataset_options, "dataset_options")
     results = {
         "name": os.path.basename(os.path.abspath(output_dir)),
         "task": MaskedLM.name,
@@ -144,7 +145,7 @@ def pretrain(
         "data": {
             "name": " + ".join(data.dataset or []),
             "folders": [os.path.basename(os.path.normpath(folder)) for folder in data.data_dir or []],
-            "options": {name: value for name, value in dataset_options.items() if name != "password"},
+            "options": recorded_options(data.dataset_options),
             "splits": {name: _size(texts[name], windows[name]) for name in windows},
             **{name: getattr(data, name) for name in ("unit", "validation_fraction", "test_fraction")},
             "box_level": "word",
