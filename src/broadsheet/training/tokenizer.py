@@ -36,8 +36,8 @@ SPECIAL_TOKENS = {
 }
 
 
-# Of a logarithm of a probability.
-SCORE_DIGITS = 9
+# Of a piece's score, the logarithm of its probability; and between the scores of characters that are put back.
+SCORE_DIGITS, CHARACTER_STEP = 9, 1e-4
 
 
 def train_tokenizer(
@@ -166,13 +166,21 @@ def _unigram(unknown: str, lowercase: bool) -> tuple[Tokenizer, Callable[..., An
 
 def _settle(backend: Tokenizer, specials: int) -> None:
     """
-    Round a Unigram's scores and order equal ones by their text: they are sums in an order that changes from process to
-    process, in their last digits, so that the same corpus would give other tokens other ids.
+    Make of a trained Unigram the same one in every process.
+
+    Its scores are sums in an order that changes, in their last digits: they are rounded, and equal ones ordered by
+    their text. Characters that it dropped are put back in any order, each a step above the lowest score: they get
+    these scores in their own order.
     """
     model = json.loads(backend.to_str())["model"]
     scored = [(piece, round(score, SCORE_DIGITS)) for piece, score in model["vocab"]]
-    pieces = sorted(scored[specials:], key=lambda entry: (-entry[1], entry[0]))
-    backend.model = models.Unigram([*scored[:specials], *pieces], model["unk_id"], model["byte_fallback"])
+    pieces = dict(scored[specials:])
+    lowest = min(pieces.values(), default=0.0)
+    steps = {piece: (score - lowest) / CHARACTER_STEP for piece, score in pieces.items() if len(piece) == 1}
+    put_back = [piece for piece, step in steps.items() if step < len(steps) and abs(step - round(step)) < 1e-3]
+    pieces |= dict(zip(sorted(put_back), sorted(pieces[piece] for piece in put_back), strict=True))
+    ordered = sorted(pieces.items(), key=lambda entry: (-entry[1], entry[0]))
+    backend.model = models.Unigram([*scored[:specials], *ordered], model["unk_id"], model["byte_fallback"])
 
 
 _KINDS = {"wordpiece": _wordpiece, "bpe": _byte_level_bpe, "unigram": _unigram}
