@@ -121,7 +121,7 @@ class WordIndex:
                 self._durations, same_durations(value), "spelling"
             )
         if _AMOUNT_VALUE.fullmatch(value):
-            return self._mentioned(self._amounts, {str(amount(value))}, "exact")
+            return self._mentioned(self._amounts, {str(amount(value))}, "exact") or self._literal(value)
         return self._find_name(value, min_similarity)
 
     def _find_name(self, value: str, min_similarity: float) -> list[Place]:
@@ -175,6 +175,12 @@ class WordIndex:
                 last = bisect.bisect_right(self._offsets, mention.end - 1) - 1
                 places.append(Place(first, last, step))
         return _apart(places)
+
+    def _literal(self, value: str) -> list[Place]:
+        """An amount as it is written, where it is no part of another number: "RM.9.00"."""
+        pattern = rf"(?<!\d)(?<!\d[.,]){re.escape(value)}(?!\d|[.,]\d)"
+        found = [Mention(place.start(), place.end(), (value,)) for place in re.finditer(pattern, self._text)]
+        return self._mentioned(found, {value}, "exact")
 
     @cached_property
     def _dates(self) -> list[Mention]:

@@ -134,9 +134,10 @@ _ANNIVERSARY = re.compile(
     rf"(?<!\w)(?P<ordinal>{_alternatives(list(_ORDINAL_NUMBERS))}|\d{{1,2}}(?:st|nd|rd|th))"
     r"(?:\s*\(\w+\))?[\s-]+(?:year\s+)?anniversary"
 )
-_AMOUNT = re.compile(
-    r"(?<![\d.,])\(?\d{1,3}(?:[,\s]\d{3})+(?:\.\d{1,2})?(?!\d)|(?<![\d.,])\d+(?:\.\d{1,2})?(?![\d]|[.,]\d)"
-)
+_CENTS = r"(?:\.\d{1,2})?"
+# One kind of separator a number: in "345,678 412,345" there are two numbers.
+_AMOUNT = re.compile(rf"(?<![\d.,])\(?\d{{1,3}}(?:,\d{{3}})+{_CENTS}(?!\d)|(?<![\d.,])\d+{_CENTS}(?![\d]|[.,]\d)")
+_SPACED_AMOUNT = re.compile(rf"(?<![\d.,])\(?\d{{1,3}}(\s)\d{{3}}(?:\1\d{{3}})*{_CENTS}(?!\d|[.,]\d)")
 
 
 def dates(text: str) -> Iterator[Mention]:
@@ -171,11 +172,16 @@ def durations(text: str) -> Iterator[Mention]:
 
 
 def amounts(text: str) -> Iterator[Mention]:
-    """Numbers in folded text, with two decimals: "1,234,567" as "1234567.00"."""
-    for found in _AMOUNT.finditer(text):
-        value = amount(found[0])
+    """
+    Numbers in folded text, with two decimals: "1,234,567" as "1234567.00".
+
+    "100 250.00" is one number with a space between its thousands, or two: the one comes first, then both.
+    """
+    found = [*_SPACED_AMOUNT.finditer(text), *_AMOUNT.finditer(text)]
+    for number in sorted(found, key=lambda number: (number.start(), -number.end())):
+        value = amount(number[0])
         if value:
-            yield Mention(found.start(), found.end(), (value,))
+            yield Mention(number.start(), number.end(), (value,))
 
 
 def amount(text: str) -> str | None:

@@ -89,6 +89,14 @@ def test_amounts():
     words = ["Income", "£1,234,567", "Total", "RM9.00", "19.00"]
     assert found(words, "1234567.00") == [("£1,234,567", "exact")]
     assert found(words, "9.00") == [("RM9.00", "exact")]
+    assert found(["Item", "100", "250.00"], "250.00") == [("250.00", "exact")]
+    assert found(["Qty", "2", "125.00", "250.00"], "125.00") == [("125.00", "exact")]
+    assert found(["1", "234", "567"], "1234567.00") == [("1 234 567", "exact")]
+    assert found(["resources", "345,678", "412,345"], "345678.00") == [("345,678", "exact")]
+
+
+def test_amounts_after_a_full_stop():
+    assert found(["RM.9.00", "1.9.00", "19.00", "9.00.1"], "9.00") == [("RM.9.00", "exact")]
 
 
 def test_labels_and_entities():

@@ -78,3 +78,17 @@ def test_amounts():
     found = [mention.values[0] for mention in amounts("£1,234,567 and 12.5, (3,000) then 1.2.3 or 45.")]
     assert found[:3] == ["1234567.00", "12.50", "3000.00"]
     assert "45.00" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("total incoming resources 345,678 412,345", ["345678.00", "412345.00"]),
+        ("100 250.00", ["100250.00", "100.00", "250.00"]),
+        ("1 234 567", ["1234567.00", "1.00", "234.00", "567.00"]),
+        ("12 345,678", ["12.00", "345678.00"]),
+        ("2 125.00 250.00", ["2125.00", "2.00", "125.00", "250.00"]),
+    ],
+)
+def test_a_number_has_one_kind_of_separator(text, values):
+    assert [mention.values[0] for mention in amounts(text)] == values
