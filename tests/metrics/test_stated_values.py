@@ -60,9 +60,18 @@ def test_day_first():
         ("date", "DATE:25/12/2018", "25/12/2018"),
         ("date", "05 MAR 2018", "05 MAR 2018"),
         ("date", "2018-03-23", "2018-03-23"),
-        ("total", "TOTAL:RM9.00", "9.00"),
+        ("date", "20180304", "20180304"),
+        ("date", "25032018", "25032018"),
+        ("date", "20180428/191204", "20180428"),
+        ("date", "20180304 05/03/2018", "05/03/2018"),
+        ("date", "20181304", None),
+        ("total", "TOTAL:RM9.00", "RM9.00"),
+        ("total", "9.00", "9.00"),
         ("total", "$8.20", "$8.20"),
-        ("total", "RM 1,234.50", "1,234.50"),
+        ("total", "AMOUNT:$6.90", "$6.90"),
+        ("total", "RM 1,234.50", "RM 1,234.50"),
+        ("total", "-1.73", "-1.73"),
+        ("total", "TOTAL-1.73", "1.73"),
         ("total", "none", None),
         ("company", " BOOK TAK SDN BHD ", "BOOK TAK SDN BHD"),
     ],
@@ -84,7 +93,11 @@ def test_scores():
     report = value_f1("kleister_nda", [[entity("party", "Acme, Inc.")]], [given], 0)
     assert (report["precision"], report["recall"]) == (1.0, 0.5)
     given = [{"type": "total", "text": "9.00", "word_ids": [3]}]
-    assert value_f1("sroie", [[entity("total", "RM9.00")]], [given], 0)["f1"] == 1.0
+    assert value_f1("sroie", [[entity("total", "TOTAL: 9.00")]], [given], 0)["f1"] == 1.0
+    assert value_f1("sroie", [[entity("total", "RM9.00")]], [given], 0)["f1"] == 0.0
+    given = [{"type": "total", "text": "RM 3.90", "word_ids": [3, 4]}]
+    assert value_f1("sroie", [[entity("total", "RM 3.90")]], [given], 0)["f1"] == 1.0
+    assert value_f1("sroie", [[entity("total", "3.90")]], [given], 0)["f1"] == 0.0
     assert value_f1("sroie", [[]], [given], 0)["f1"] == 0.0
 
 

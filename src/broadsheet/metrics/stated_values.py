@@ -25,7 +25,10 @@ _DATE = re.compile(
     r"|[a-z]{3,9}\.?\s*\d{1,2}(?:st|nd|rd|th)?[\s,]+\d{4}",
     re.IGNORECASE,
 )
-_AMOUNT = re.compile(r"\$?\s?\d[\d,]*(?:\.\d{1,2})?")
+# 04032018 or 20180304.
+_DAY, _MONTH, _YEAR = r"(?:0[1-9]|[12]\d|3[01])", r"(?:0[1-9]|1[0-2])", r"(?:19|20)\d\d"
+_EIGHT_DIGITS = re.compile(rf"(?<!\d)(?:{_YEAR}{_MONTH}{_DAY}|{_DAY}{_MONTH}{_YEAR})(?!\d)")
+_TOTAL = re.compile(r"(?:(?<!\S)-)?(?:(?:RM|\$)\s?)?\d[\d,]*(?:\.\d{1,2})?")
 
 
 def kleister_values(entities: Iterable[Any], day_first: bool = False) -> dict[str, list[str]]:
@@ -49,7 +52,13 @@ def kleister_values(entities: Iterable[Any], day_first: bool = False) -> dict[st
 
 
 def sroie_values(entities: Iterable[Any]) -> dict[str, str]:
-    """The fields of one receipt: of each the text of the entity that scores highest, as SROIE writes it."""
+    """
+    The fields of one receipt: of each the text of the entity that scores highest, as the receipt writes it.
+
+    SROIE compares exact strings, and its totals keep the "RM" or "$" that stands with them ("RM 3.90", "RM4.00",
+    "$8.20"). So of an entity "TOTAL:RM9.00" the total is "RM9.00", of "9.00" it is "9.00"; what stands around a date
+    or an amount is left out, and nothing else is changed.
+    """
     sums: dict[str, dict[str, float]] = {}
     for entity in entities:
         text = _sroie_value(entity.label, entity.text)
@@ -144,8 +153,11 @@ def _parties(scores: dict[str, float]) -> list[str]:
 
 
 def _sroie_value(key: str, text: str) -> str:
-    pattern = {"date": _DATE, "total": _AMOUNT}.get(key)
-    if pattern is None:
+    found: re.Match[str] | None
+    if key == "date":
+        found = _DATE.search(text) or _EIGHT_DIGITS.search(text)
+    elif key == "total":
+        found = _TOTAL.search(text)
+    else:
         return text.strip()
-    found = pattern.search(text)
-    return "".join(found[0].split()) if found and key == "total" else found[0] if found else ""
+    return found[0] if found else ""
