@@ -84,7 +84,7 @@ def document_columns(record: dict[str, Any], file: str, number: int) -> dict[str
     `id`, `page_ids` (on one page), `segment_ids` and `source` may be left out, or null.
 
     Raises:
-        InputError: words that are none, or another column that is no list.
+        InputError: words that are none, another column that is no list, or several pages without `page_ids`.
     """
     words = record["words"]
     check_words(words, f"line {number} of {file}")
@@ -92,13 +92,17 @@ def document_columns(record: dict[str, Any], file: str, number: int) -> dict[str
         value = record.get(column)
         if value is not None and not isinstance(value, list):
             raise InputError(f"Line {number} of {file} has the {column} {value!r}; write a list.")
-    page_ids = record.get("page_ids")
+    page_ids, sizes = record.get("page_ids"), record.get("page_sizes")
+    if page_ids is None and sizes is not None and len(sizes) > 1:
+        raise InputError(
+            f"Line {number} of {file} has {len(sizes)} page_sizes but no page_ids; give the page of each word, from 0."
+        )
     return {
         "id": document_id(record, file, number),
         "words": words,
         "boxes": record.get("boxes"),
         "page_ids": [0] * len(words) if page_ids is None else page_ids,
-        "page_sizes": record.get("page_sizes"),
+        "page_sizes": sizes,
         "segment_ids": record.get("segment_ids"),
         "source": record.get("source"),
     }

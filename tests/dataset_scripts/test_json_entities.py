@@ -82,6 +82,10 @@ def test_entity_with_a_gap_is_two_in_the_labels_and_one_in_entities(write, tmp_p
             record(entities=[{"type": "date", "word_ids": [1]}, {"type": "number", "word_ids": [1]}]),
             r"word 1 \('17'\) into two entities",
         ),
+        (
+            record(page_sizes=[[100, 50], [100, 50]]),
+            "Line 2 of .*train.jsonl has 2 page_sizes but no page_ids; give the page of each word, from 0",
+        ),
         (record(entities=None), "Line 2 .*jsonl has the entities None; write a list"),
         (record(entities="date"), "has the entities 'date'; write a list"),
         (record(entities=["x"]), "Line 2 .*jsonl has 'x' among its entities; write each as"),
