@@ -17,6 +17,12 @@ def test_equals_sklearn():
     assert low <= result["accuracy"] <= high
 
 
+def test_intervals_where_resamples_lack_a_class():
+    intervals = classification_f1(["a", "b", "b"], ["a", "b", "b"])["interval"]
+    assert intervals["macro_f1"] == [1.0, 1.0]
+    assert intervals["types"] == {"a": [1.0, 1.0], "b": [1.0, 1.0]}
+
+
 def test_bad_input():
     with pytest.raises(InputError, match="no documents"):
         classification_f1([], [])

@@ -102,6 +102,11 @@ def test_degenerate():
     assert (nothing["accuracy"], nothing["f1"], nothing["averaged"]) == (0, 0, [])
 
 
+def test_interval_of_a_class_that_one_document_has():
+    labels = [["title"], ["paragraph"], ["paragraph"]]
+    assert docbank_token_f1(labels, labels)["interval"]["types"] == {"paragraph": [1.0, 1.0], "title": [1.0, 1.0]}
+
+
 def test_interval_equals_plain_resampling():
     found, true, boxes = pages(8, 4)
     result = docbank_area_f1(found, true, boxes, bootstrap_samples=60, seed=5)

@@ -87,6 +87,24 @@ def test_interval_equals_plain_resampling():
     assert interval == pytest.approx(np.quantile(values, [0.025, 0.975]).tolist(), abs=1e-12)
 
 
+def test_intervals_of_a_type_that_few_documents_have():
+    true = [["B-Q"], ["B-A"], ["B-Q"], ["B-Q"]]
+    intervals = entity_f1(true, true)["interval"]
+    assert intervals["macro_f1"] == [1.0, 1.0]
+    assert intervals["types"] == {"A": [1.0, 1.0], "Q": [1.0, 1.0]}
+    predicted = [["B-Q"], ["B-A"], ["O"], ["B-Q"]]
+    means, of_a_type = [], []
+    for row in bootstrap_weights(4, 60, seed=2):
+        drawn = np.repeat(np.arange(4), row)
+        result = entity_f1([predicted[i] for i in drawn], [true[i] for i in drawn], bootstrap_samples=0)
+        means.append(result["macro"]["f1"])
+        if "Q" in result["types"]:
+            of_a_type.append(result["types"]["Q"]["f1"])
+    intervals = entity_f1(predicted, true, bootstrap_samples=60, seed=2)["interval"]
+    assert intervals["macro_f1"] == pytest.approx(np.quantile(means, [0.025, 0.975]).tolist(), abs=1e-12)
+    assert intervals["types"]["Q"] == pytest.approx(np.quantile(of_a_type, [0.025, 0.975]).tolist(), abs=1e-12)
+
+
 def test_evaluate_metric(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     predicted, true = sample(ALPHABETS["IOBES"][1], 6, 5)
@@ -108,6 +126,8 @@ def test_evaluate_metric(monkeypatch):
         ([["B-X"]], [["O"]], {"labels": ["O", "B-A"]}, "predicted label 'B-X', which is none of the labels B-A, O"),
         ([["S-A"]], [["O"]], {}, r"label 'S-A' of word 0 of document 0 in predictions does not follow IOB2.*B, I, O"),
         ([["O"]], [["question"]], {}, "label 'question' of word 0 of document 0 in references"),
+        ([[0, 1]], [[0, 1]], {}, "Document 0 has the predicted label 0, which is no text; pass the labels' names"),
+        ([["O"]], [[None]], {"labels": ["O"]}, "Document 0 has the true label None, which is no text"),
         ([["O"]], [["O"]], {"confidence": 95}, "confidence 95 is not between 0 and 1"),
     ],
 )

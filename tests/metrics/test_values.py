@@ -157,3 +157,13 @@ def test_official_lines():
     half = len(lines) // 2
     chance = kleister_f1(lines[half:], lines[:half])
     assert 0 < chance["f1"] < 0.3
+
+
+def test_intervals_of_fields_that_few_or_no_receipts_have():
+    true = [{"total": "1.00"}, {"date": "1/2/18", "total": "2.00"}]
+    result = sroie_f1(true, true)
+    assert result["macro"]["f1"] == 0.5
+    assert result["interval"]["types"]["date"] == [1.0, 1.0]
+    assert result["interval"]["types"]["company"] is None
+    # Two fields that no receipt has count 0, in the mean as in its interval; the date is left out where it is missing.
+    assert result["interval"]["macro_f1"] == [pytest.approx(1 / 3), 0.5]

@@ -7,7 +7,7 @@ import datasets
 import evaluate
 import numpy as np
 
-from broadsheet.metrics.resampling import described, resampled_sums
+from broadsheet.metrics.resampling import described, occurs, resampled_sums, type_intervals
 from broadsheet.tokenization.input_checks import InputError
 
 CLASSES = (
@@ -205,8 +205,8 @@ def _report(
             np.add.at(sums[document, :, column], index, amount)
     totals = sums.sum(axis=0)
     ratios = _ratios(totals)
-    occurs = _occurs(totals)
-    averaged = occurs & (np.arange(len(names)) < len(classes))
+    present = occurs(totals)
+    averaged = present & (np.arange(len(names)) < len(classes))
     return {
         **_named(_means(ratios, averaged)),
         "averaged": [name for name, kept in zip(names, averaged, strict=True) if kept],
@@ -218,34 +218,28 @@ def _report(
                 "predicted": float(totals[index, 1]),
             }
             for index, name in enumerate(names)
-            if occurs[index]
+            if present[index]
         },
         "documents": len(sums),
-        "interval": _intervals(sums, names, len(classes), occurs, bootstrap_samples, confidence, seed),
+        "interval": _intervals(sums, names, len(classes), present, bootstrap_samples, confidence, seed),
     }
 
 
 def _intervals(
-    sums: np.ndarray, names: list[str], averaged: int, occurs: np.ndarray, samples: int, confidence: float, seed: int
+    sums: np.ndarray, names: list[str], averaged: int, present: np.ndarray, samples: int, confidence: float, seed: int
 ) -> dict[str, Any] | None:
     drawn = resampled_sums(sums, samples, confidence, seed)
     if drawn is None:
         return None
     ratios = _ratios(drawn)
-    means = _means(ratios[:, :averaged], _occurs(drawn[:, :averaged]))
+    means = _means(ratios[:, :averaged], occurs(drawn[:, :averaged]))
     intervals = {name: means[:, index] for index, name in enumerate(_NAMES)}
     intervals["micro_f1"] = _ratios(drawn[:, :averaged].sum(axis=1))[:, 2]
-    types = {name: ratios[:, index, 2] for index, name in enumerate(names) if occurs[index]}
-    types_described = described(types, samples, confidence, seed)
+    types = [(index, name) for index, name in enumerate(names) if present[index]]
     return {
         **described(intervals, samples, confidence, seed),
-        "types": {name: types_described[name] for name in types},
+        "types": type_intervals(ratios[..., 2], drawn, types, confidence),
     }
-
-
-def _occurs(sums: np.ndarray) -> np.ndarray:
-    """Whether a class occurs in truth or predictions: `[..., classes]` from `[..., classes, 3]`."""
-    return sums[..., 1:].sum(axis=-1) > 0
 
 
 def _ratios(sums: np.ndarray) -> np.ndarray:

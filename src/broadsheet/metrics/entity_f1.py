@@ -43,7 +43,8 @@ def entity_f1(
         As `f1_report`, by entity type.
 
     Raises:
-        InputError: an unknown scheme or label, no documents, or documents of different lengths.
+        InputError: an unknown scheme or label, a label that is no text, no documents, or documents of different
+            lengths.
     """
     if scheme not in SCHEMES:
         raise InputError(f"There is no tagging scheme {scheme!r}; choose one of {', '.join(SCHEMES)}.")
@@ -109,6 +110,13 @@ def _check(predictions: Any, references: Any, labels: Collection[str] | None) ->
             raise InputError(
                 f"Document {document} has {len(predicted)} predicted but {len(true)} true labels; give one per word."
             )
+        for name, labels_of in (("predicted", predicted), ("true", true)):
+            wrong = [label for label in labels_of if not isinstance(label, str)]
+            if wrong:
+                raise InputError(
+                    f"Document {document} has the {name} label {wrong[0]!r}, which is no text; pass the labels' "
+                    "names, such as 'B-total', not their ids (config.id2label has the names)."
+                )
         if known is not None and not known.issuperset(predicted):
             raise InputError(_unknown(document, "predicted", set(predicted) - known, known))
         if known is not None and not known.issuperset(true):

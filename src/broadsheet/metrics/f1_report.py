@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from broadsheet.metrics.bootstrap import interval
-from broadsheet.metrics.resampling import described, resampled_sums
+from broadsheet.metrics.resampling import described, occurs, resampled_sums, type_intervals
 
 _NAMES = ("precision", "recall", "f1")
 
@@ -28,7 +27,8 @@ def f1_report(
         `precision`, `recall`, `f1` and `support` (micro average); `macro` with the means over types; `types` with
         each type's precision, recall, f1, support and number predicted; `documents`; and `interval` with [low, high]
         of precision, recall, f1, macro_f1 and of each type's f1, or None with fewer than two documents. All ratios
-        are in 0..1; one without denominator is 0.
+        are in 0..1; one without denominator is 0. A resample may lack a rare type: it is then left out of that
+        resample's mean and of the type's own interval (None where no resample has the type).
     """
     totals = counts.sum(axis=0)
     per_type, micro = _ratios(totals), _ratios(totals.sum(axis=0))
@@ -65,8 +65,10 @@ def _intervals(
         return None
     per_type, micro = _ratios(drawn), _ratios(drawn.sum(axis=1))
     intervals = {name: micro[:, index] for index, name in enumerate(_NAMES)}
-    intervals["macro_f1"] = per_type[..., 2].mean(axis=1) if types else np.zeros(samples)
+    # A type that no document has counts 0, as in the mean that the interval is of.
+    kept = occurs(drawn) | ~occurs(counts.sum(axis=0))
+    intervals["macro_f1"] = (per_type[..., 2] * kept).sum(axis=1) / np.maximum(kept.sum(axis=1), 1)
     return {
         **described(intervals, samples, confidence, seed),
-        "types": {name: interval(per_type[:, index, 2], confidence) for index, name in enumerate(types)},
+        "types": type_intervals(per_type[..., 2], drawn, enumerate(types), confidence),
     }

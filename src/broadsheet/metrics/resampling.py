@@ -1,6 +1,6 @@
 """Sums over resampled documents, from which metrics that are ratios or means get their intervals."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,30 @@ def described(intervals: dict[str, np.ndarray], samples: int, confidence: float,
         "samples": samples,
         "seed": seed,
         **{name: interval(values, confidence) for name, values in intervals.items()},
+    }
+
+
+def occurs(sums: np.ndarray) -> np.ndarray:
+    """Whether a type was predicted or is true: `[..., types]` from (right, predicted, true) `[..., types, 3]`."""
+    return sums[..., 1:].sum(axis=-1) > 0
+
+
+def type_intervals(
+    f1: np.ndarray, drawn: np.ndarray, types: Iterable[tuple[int, str]], confidence: float
+) -> dict[str, list[float] | None]:
+    """
+    The interval of each type's F1, over the resamples that hold the type; None where none does.
+
+    Args:
+        f1: `[samples, types]`.
+        drawn: `[samples, types, (right, predicted, true)]`.
+        types: positions and names of those wanted.
+        confidence: the intervals' coverage.
+    """
+    held = occurs(drawn)
+    return {
+        name: interval(f1[held[:, index], index], confidence) if held[:, index].any() else None
+        for index, name in types
     }
 
 
