@@ -94,12 +94,45 @@ def test_evaluate_metric(package, monkeypatch):
         ([None], ["a"], {}, "Document 0 has the summary None, which is no text"),
         (["a"], ["a"], {"types": ["rougeW"]}, "no ROUGE type 'rougeW'"),
         (["a"], ["a"], {"sentence_split": "nltk"}, "no sentence_split 'nltk'; choose one of newline, punctuation"),
+        (["a"], ["a"], {"tokenizer": "moses"}, "no tokenizer 'moses'; choose one of auto, rouge-score, unicode"),
         (["a"], ["a"], {"confidence": 0}, "confidence 0 is not between 0 and 1"),
     ],
 )
 def test_bad_input(package, found, true, options, message):
     with pytest.raises(InputError, match=message):
         rouge(found, true, **options)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Привет, мир", "日本語の文書", "naïve café über", "हिन्दी में पाठ", "สวัสดีครับ", "Ελληνικό κείμενο", "한국어 문서"],
+)
+def test_scripts_beyond_ascii(package, text):
+    result = rouge([text, text], [text, text])
+    assert [result[name]["f1"] for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")] == pytest.approx([1] * 4)
+    assert result["settings"]["tokenizer"] == "unicode"
+    metric = Rouge().compute(predictions=[text], references=[text], tokenizer="unicode")
+    assert metric["rouge1"]["f1"] == pytest.approx(1)
+
+
+def test_parts_of_texts_beyond_ascii(package):
+    # Two of three words; three of four characters.
+    assert rouge(["мама мыла пол"], ["мама мыла раму"])["rouge1"]["f1"] == pytest.approx(2 / 3)
+    assert rouge(["日本文書"], ["日本語書"])["rougeL"]["f1"] == pytest.approx(3 / 4)
+
+
+def test_english_keeps_its_numbers(package):
+    # An accented name, a Greek letter and curly quotes in a corpus of plain words.
+    found, true = texts(40)
+    true[0] += " “Café” don’t β-test"
+    scorer = package.RougeScorer(["rouge1"], use_stemmer=True)
+    expected = [scorer.score(b, a)["rouge1"].fmeasure for a, b in zip(found, true, strict=True)]
+    result = rouge(found, true)
+    assert result["settings"]["tokenizer"] == "rouge-score"
+    assert result["rouge1"]["f1"] == pytest.approx(np.mean(expected), abs=1e-12)
+    # What a model writes does not choose the tokenizer.
+    assert rouge(["Привет мир"] * 40, true)["settings"]["tokenizer"] == "rouge-score"
+    assert rouge(found, true, tokenizer="unicode")["settings"]["tokenizer"] == "unicode"
 
 
 def test_without_the_package(monkeypatch):

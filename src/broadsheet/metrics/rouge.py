@@ -9,6 +9,7 @@ import evaluate
 import numpy as np
 
 from broadsheet.metrics.resampling import described, resampled_sums
+from broadsheet.metrics.rouge_words import TOKENIZERS, UnicodeTokenizer, choose_tokenizer
 from broadsheet.tokenization.input_checks import InputError
 
 TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
@@ -24,6 +25,7 @@ def rouge(
     types: Sequence[str] = TYPES,
     use_stemmer: bool = True,
     sentence_split: str = "newline",
+    tokenizer: str = "auto",
     bootstrap_samples: int = 1000,
     confidence: float = 0.95,
     seed: int = 0,
@@ -31,8 +33,8 @@ def rouge(
     """
     ROUGE-N and ROUGE-L of summaries against one reference each.
 
-    Scores differ by several points with stemming and with the sentences of ROUGE-Lsum, so that both settings stand in
-    the result. An empty summary scores 0.
+    Scores differ by several points with stemming, with the sentences of ROUGE-Lsum and, in other languages than
+    English, with the tokenizer, so that these settings stand in the result. An empty summary scores 0.
 
     Args:
         predictions: the summaries.
@@ -42,22 +44,27 @@ def rouge(
         use_stemmer: compare Porter stems, as ROUGE-1.5.5 with -m and most papers do.
         sentence_split: where sentences end for rougeLsum: "newline" takes each line as one, as rouge-score does;
             "punctuation" breaks lines after ". ", "! " and "? " too.
+        tokenizer: "rouge-score" compares words of a to z and digits, and drops all other letters, as published numbers
+            do; "unicode" compares words of any letters, and single characters of Chinese, Japanese, Thai and the like.
+            "auto" takes "unicode" where at least 1 % of the references' letters are beyond a to z.
         bootstrap_samples: resamples of the documents for the intervals; 0 for none.
         confidence: the intervals' coverage, between 0 and 1.
         seed: of the resampling.
 
     Returns:
         For each type `precision`, `recall`, `f1`, the means over documents, in 0..1; `documents`; `settings`
-        (package and version, use_stemmer, sentence_split); `interval` with [low, high] of each type's f1, or None
-        with fewer than two documents.
+        (package and version, use_stemmer, sentence_split, the tokenizer taken); `interval` with [low, high] of each
+        type's f1, or None with fewer than two documents.
 
     Raises:
         InputError: rouge-score is not installed; an unknown type or setting; no documents, lists of different
             lengths, a summary that is no text, an empty reference.
     """
     scorer_of = rouge_scorer()
-    _check(predictions, references, types, sentence_split)
-    scorer = scorer_of(list(types), use_stemmer=use_stemmer)
+    _check(predictions, references, types, sentence_split, tokenizer)
+    tokenizer = choose_tokenizer(tokenizer, references)
+    words = UnicodeTokenizer(use_stemmer) if tokenizer == "unicode" else None
+    scorer = scorer_of(list(types), use_stemmer=use_stemmer, tokenizer=words)
     # [documents, types, (precision, recall, f1)]
     scores = np.zeros((len(references), len(types), 3))
     for document, (predicted, true) in enumerate(zip(predictions, references, strict=True)):
@@ -82,6 +89,7 @@ def rouge(
             "package": f"rouge-score {_version()}",
             "use_stemmer": use_stemmer,
             "sentence_split": sentence_split,
+            "tokenizer": tokenizer,
         },
         "interval": intervals,
     }
@@ -106,8 +114,8 @@ class Rouge(evaluate.Metric):
     def compute(self, *, predictions: Any = None, references: Any = None, **options: Any) -> dict[str, Any] | None:
         """As `rouge`; both arguments are left out after `add_batch`."""
         if predictions is not None and references is not None:
-            split = options.get("sentence_split", "newline")
-            _check(predictions, references, options.get("types", TYPES), split)
+            split, tokenizer = options.get("sentence_split", "newline"), options.get("tokenizer", "auto")
+            _check(predictions, references, options.get("types", TYPES), split, tokenizer)
         return super().compute(predictions=predictions, references=references, **options)
 
     def _compute(self, predictions: Any, references: Any, **options: Any) -> dict[str, Any]:
@@ -135,7 +143,11 @@ def _sentences(text: str) -> str:
     return _SENTENCE_END.sub("\n", text)
 
 
-def _check(predictions: Sequence[str], references: Sequence[str], types: Sequence[str], sentence_split: str) -> None:
+def _check(
+    predictions: Sequence[str], references: Sequence[str], types: Sequence[str], sentence_split: str, tokenizer: str
+) -> None:
+    if tokenizer not in TOKENIZERS:
+        raise InputError(f"There is no tokenizer {tokenizer!r}; choose one of {', '.join(TOKENIZERS)}.")
     if sentence_split not in SENTENCE_SPLITS:
         raise InputError(f"There is no sentence_split {sentence_split!r}; choose one of {', '.join(SENTENCE_SPLITS)}.")
     for name in types:
