@@ -36,7 +36,7 @@ from broadsheet.tokenization.collation import LayoutDataCollator
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.layout_batch import LayoutBatch
 from broadsheet.tokenization.processing_pyramidion import PyramidionProcessor
-from broadsheet.training.arguments import parse, parse_settings
+from broadsheet.training.arguments import parse, parse_settings, recorded_options
 from broadsheet.training.fingerprints import encoding_fingerprint
 from broadsheet.training.ordered_prediction import OrderedPrediction
 from broadsheet.training.preparation import load_splits
@@ -207,7 +207,7 @@ def summarize(
         "metrics": metrics,
         "data": {
             "name": data.dataset,
-            "options": parse_settings(data.dataset_options, "dataset_options"),
+            "options": recorded_options(data.dataset_options),
             "splits": {name: {"documents": len(part)} for name, part in documents.items()},
             "max_source_length": data.max_source_length,
             "max_target_length": data.max_target_length,
