@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,37 +10,52 @@ from tests.dataset_scripts.funsd_files import write_funsd
 from tests.hub.models import save, tiny
 
 from broadsheet.export import command
-from broadsheet.export.comparing import run_in_turns, summary, trained_with
+from broadsheet.export.comparing import comparison_table, run_in_turns, summary
 from broadsheet.results.record import read_record
+from broadsheet.tokenization.bioes import bioes_names
 from broadsheet.tokenization.input_checks import InputError
+from broadsheet.training.tasks import merged_predictions
 
 FUNSD = ("O", "B-HEADER", "I-HEADER", "B-QUESTION", "I-QUESTION", "B-ANSWER", "I-ANSWER")
 
 
 @pytest.mark.slow
-def test_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("scheme", ["IOB2", "IOBES"])
+def test_comparison(
+    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     pytest.importorskip("onnxruntime")
     write_funsd(tmp_path / "funsd", train=1, test=3)
     model, processor = tiny("skimformer", "ForTokenClassification")
-    model = type(model)(type(model.config)(**{**model.config.to_dict(), "id2label": dict(enumerate(FUNSD))})).eval()
+    labels = dict(enumerate(bioes_names(list(FUNSD)) if scheme == "IOBES" else FUNSD))
+    model = type(model)(type(model.config)(**{**model.config.to_dict(), "id2label": labels})).eval()
     model.save_pretrained(tmp_path / "model")
-    processor.id2label = dict(enumerate(FUNSD))
+    processor.id2label = labels
     processor.save_pretrained(tmp_path / "model")
-    data = {"max_length": 16, "stride": 4, "box_level": "word"}
+    data = {"max_length": 16, "stride": 4, "box_level": "word", "scheme": scheme}
     (tmp_path / "model" / "results.json").write_text(json.dumps({"start": "/a/machine/bert", "data": data}))
     monkeypatch.setattr("broadsheet.results.record.results_folder", lambda: tmp_path / "results")
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     (tmp_path / "results").mkdir()
+    decoded: set[bool] = set()
+
+    def merged(*given: Any) -> Any:
+        decoded.add(given[-1] is not None)
+        return merged_predictions(*given)
+
+    monkeypatch.setattr("broadsheet.export.comparing.merged_predictions", merged)
     arguments = [str(tmp_path / "model"), str(tmp_path / "out"), "--compare", "funsd"]
     arguments += ["--data_dir", str(tmp_path / "funsd"), "--repetitions", "1", "--record"]
     assert command.main(arguments) == 0
     assert "| ONNX | 100.00% |" in capsys.readouterr().out
+    assert decoded == {scheme == "IOBES"}
     path = tmp_path / "results" / "onnx_funsd-small.json"
     record = read_record(path)
     assert str(tmp_path) not in path.read_text()
     assert "/a/machine" not in path.read_text()
     assert record.data["documents"] == 3
     assert record.data["max_length"] == 16
+    assert record.data["scheme"] == scheme
     onnx = record.measurements["onnx"]
     assert onnx["same_labels"] == 1.0
     assert onnx["f1_difference"] == 0.0
@@ -78,7 +94,11 @@ def test_turns_go_round_and_the_first_does_not_count() -> None:
         assert all(len(values) == 2 and min(values) >= 0 for values in times.values())
 
 
-def test_summary_and_a_model_of_no_run(tmp_path: Path) -> None:
+def test_summary() -> None:
     assert summary([3.0, 1.0, 2.0]) == {"median": 2.0, "quartiles": [1.5, 2.5]}
     assert summary([4.0]) == {"median": 4.0, "quartiles": [4.0, 4.0]}
-    assert trained_with(tmp_path) == {}
+
+
+def test_table_says_which_f1() -> None:
+    assert "entity F1" in comparison_table({}, 1, 9, 1, "IOBES").columns
+    assert "macro F1 of words" in comparison_table({}, 1, 9, 1, "plain").columns

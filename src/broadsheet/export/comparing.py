@@ -1,7 +1,6 @@
 """An exported encoder beside the model it came from: the same labels, and how long each takes for a page."""
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
@@ -18,6 +17,8 @@ from broadsheet.results.environment import describe_environment, today
 from broadsheet.results.record import Record, ResultTable
 from broadsheet.tokenization.collation import LayoutDataCollator
 from broadsheet.tokenization.input_checks import InputError
+from broadsheet.training.evaluate import trained_with, training_options
+from broadsheet.training.task_choice import make_task
 from broadsheet.training.tasks import TokenClassification, merged_predictions
 
 NAMES = {"torch": "torch", "onnx": "ONNX", "int8": "ONNX, int8"}
@@ -42,12 +43,12 @@ def compare(model: Any, processor: Any, arguments: argparse.Namespace) -> Record
     Raises:
         InputError: for a model with another head, or data whose labels it does not know.
     """
-    task = TokenClassification()
+    trained = trained_with(arguments.model)
+    options = training_options(trained)
+    task: Any = make_task(TokenClassification.name, options["scheme"])
     if not type(model).__name__.endswith(task.auto_model.__name__.removeprefix("AutoModel")):
         raise InputError(f"{type(model).__name__} does not label words; compare a model for token classification.")
     documents = load_dataset(arguments.compare, data_dir=arguments.data_dir, split=arguments.split)
-    trained = trained_with(Path(arguments.model))
-    options = {name: trained.get("data", {}).get(name, default) for name, default in _CUT.items()}
     id2label = {int(index): name for index, name in model.config.id2label.items()}
     windows = task.encode(documents, processor, id2label, {"clip_boxes": True, "num_proc": None, **options})
     pages = batches(windows, processor)
@@ -63,7 +64,7 @@ def compare(model: Any, processor: Any, arguments: argparse.Namespace) -> Record
         for row in rows:
             outputs[start : start + len(row), : row.shape[1]] = row
             start += len(row)
-        results = merged_predictions(outputs, windows, documents, processor, id2label)
+        results = merged_predictions(outputs, windows, documents, processor, id2label, task.decoder(id2label))
         found[name] = [label for result in results for label in result.labels]
         scores[name] = task.measure(outputs, windows, documents, processor, id2label, 1000, 0)
     measurements = {
@@ -89,15 +90,6 @@ def compare(model: Any, processor: Any, arguments: argparse.Namespace) -> Record
         for name in runtimes
     }
     return _record(arguments, model, trained, options, documents, windows, found["torch"], measurements)
-
-
-_CUT = {"box_level": "word", "max_length": 512, "stride": 64}
-
-
-def trained_with(folder: Path) -> dict[str, Any]:
-    """What a training run wrote down beside its model; nothing where the model is of no run."""
-    path = folder / "results.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def batches(windows: Any, processor: Any) -> Pages:
@@ -150,7 +142,9 @@ def size_of(model: Any, folder: Path, name: str) -> int:
     return sum(file.stat().st_size for file in (folder / name).glob("model.onnx*"))
 
 
-def comparison_table(measurements: dict[str, Any], documents: int, words: int, repetitions: int) -> ResultTable:
+def comparison_table(
+    measurements: dict[str, Any], documents: int, words: int, repetitions: int, scheme: str
+) -> ResultTable:
     """What RESULTS.md shows of the measurements."""
     rows = [
         [
@@ -172,7 +166,7 @@ def comparison_table(measurements: dict[str, Any], documents: int, words: int, r
         columns=[
             "",
             "words labelled as by torch",
-            "entity F1",
+            "macro F1 of words" if scheme == "plain" else "entity F1",
             "processor ms a page",
             "processor time over torch's",
             "time over torch's",
@@ -223,7 +217,7 @@ def _record(
         environment={**describe_environment(), "onnxruntime": onnxruntime.__version__},
         measurements=measurements,
         tables=[
-            comparison_table(measurements, len(documents), len(words), arguments.repetitions),
+            comparison_table(measurements, len(documents), len(words), arguments.repetitions, options["scheme"]),
         ],
         notes=[
             f"MODEL is what `broadsheet finetune` wrote{f' from {start}' if start else ''}; OUT gets both graphs. "

@@ -5,13 +5,13 @@ Measure a saved model on a split of a dataset.
 """
 
 import json
-import os
 import tempfile
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from transformers import Trainer, TrainingArguments
+from transformers.utils import cached_file
 
 from broadsheet.tokenization.collation import LayoutDataCollator
 from broadsheet.tokenization.input_checks import InputError
@@ -51,11 +51,11 @@ def evaluate(arguments: EvaluationArguments) -> dict[str, Any]:
     start_logging()
     if arguments.model_name_or_path is None:
         raise InputError("There is no model to measure; set --model_name_or_path.")
-    trained = _training_options(arguments.model_name_or_path)
+    trained = training_options(trained_with(arguments.model_name_or_path))
     options: dict[str, Any] = {"clip_boxes": arguments.clip_boxes, "num_proc": arguments.num_proc}
-    for name, default in _DEFAULTS.items():
+    for name, value in trained.items():
         given = getattr(arguments, name)
-        options[name] = trained.get(name, default) if given is None else given
+        options[name] = value if given is None else given
     task = make_task(arguments.task, options["scheme"])
     network, processor = load(arguments.model_name_or_path, task)
     documents = load_split(arguments, arguments.split)
@@ -92,7 +92,7 @@ def evaluate(arguments: EvaluationArguments) -> dict[str, Any]:
             "split": arguments.split,
             "documents": len(documents),
             "windows": len(windows),
-            **{name: options[name] for name in (*_DEFAULTS, "clip_boxes")},
+            **{name: options[name] for name in (*trained, "clip_boxes")},
         },
         "seeds": {"bootstrap": arguments.seed},
         "environment": environment(device),
@@ -100,13 +100,24 @@ def evaluate(arguments: EvaluationArguments) -> dict[str, Any]:
     }
 
 
-def _training_options(path: str) -> dict[str, Any]:
-    """How the model's documents were cut when it was trained, where a results.json says it."""
+def trained_with(path: str) -> dict[str, Any]:
+    """The results.json of a model in a folder or on the Hub; nothing where it has none, or none that can be read."""
     try:
-        with open(os.path.join(path, "results.json"), encoding="utf-8") as stream:
-            return dict(json.load(stream)["data"])
-    except (OSError, ValueError, KeyError, TypeError):
+        file = cached_file(path, "results.json")
+        if file is None:
+            return {}
+        with open(file, encoding="utf-8") as stream:
+            results = json.load(stream)
+    except (OSError, ValueError):
         return {}
+    return results if isinstance(results, dict) else {}
+
+
+def training_options(results: dict[str, Any]) -> dict[str, Any]:
+    """Scheme and cut of the documents in training, as its results.json says; where it does not, the defaults."""
+    data = results.get("data")
+    known = data if isinstance(data, dict) else {}
+    return {name: known.get(name, default) for name, default in _DEFAULTS.items()}
 
 
 if __name__ == "__main__":
