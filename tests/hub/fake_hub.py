@@ -23,6 +23,7 @@ LIMIT = 64 * 2**20
 class Repository:
     gated: bool = False
     files: dict[str, bytes] = field(default_factory=dict)
+    branches: set[str] = field(default_factory=lambda: {"main"})  # names alone: all show the same files
     commits: int = 0
 
     @property
@@ -138,7 +139,9 @@ class Handler(BaseHTTPRequestHandler):
             repository = self.repository(match[1], match[2])
             if repository is None:
                 return
-            if match[3] == "preupload":
+            if match[3] != "paths-info" and match[4] not in repository.branches:
+                self.refuse(404, "RevisionNotFound", f"Invalid rev id: {match[4]}")
+            elif match[3] == "preupload":
                 asked = json.loads(body)["files"]
                 modes = {each["path"]: "lfs" if each["path"].endswith(LARGE) else "regular" for each in asked}
                 files = [{"path": p, "uploadMode": m, "shouldIgnore": False, "oid": None} for p, m in modes.items()]
@@ -148,6 +151,12 @@ class Handler(BaseHTTPRequestHandler):
                 self.answer(200, [entry(name, repository.files[name]) for name in names if name in repository.files])
             else:
                 self.commit(repository, [json.loads(line) for line in body.splitlines() if line.strip()], match[2])
+        elif match := re.fullmatch(r"/api/(models|datasets)/(.+?/.+?)/branch/([^/]+)", path):
+            repository = self.repository(match[1], match[2])
+            if repository is not None:
+                known = match[3] in repository.branches
+                repository.branches.add(match[3])
+                self.answer(409 if known else 200, {})
         else:
             self.refuse(404, "", f"no such endpoint: {path}")
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from datasets import Dataset
 from huggingface_hub import HfApi
 from tests.hub.fake_hub import READ_TOKEN, TOKEN, FakeHub
 from tests.hub.models import DOCUMENT, TYPES, heads, save
@@ -12,6 +13,7 @@ from tests.hub.models import DOCUMENT, TYPES, heads, save
 from broadsheet import cli
 from broadsheet.extraction import FieldExtractor
 from broadsheet.hub import add_code, push
+from broadsheet.hub.card import plain_card
 from broadsheet.registration import MODELS
 from broadsheet.tokenization.input_checks import InputError
 
@@ -108,6 +110,12 @@ def test_own_card_names_the_repository(saved: tuple[Path, Any, Any], api: HfApi,
     assert 'X.from_pretrained("jane/model"), X.from_pretrained("other")' in card
 
 
+def test_plain_card_of_a_head_without_auto_class() -> None:
+    card = plain_card({"model_type": "bert", "architectures": ["BertForPreTraining"]}, "jane/bert")
+    assert 'AutoModel.from_pretrained("jane/bert")' in card
+    assert "pipeline_tag: feature-extraction" in card
+
+
 def test_processor_and_tokenizer_alone(saved: tuple[Path, Any, Any], tmp_path: Path, api: HfApi) -> None:
     _, _, processor = saved
     processor.save_pretrained(tmp_path / "processor")
@@ -145,6 +153,31 @@ def test_broken_upload_changes_nothing_and_goes_on(
     push(folder, "jane/model", api=api)
     again = FieldExtractor.from_pretrained("jane/model").model
     assert torch.equal(again.classifier.weight, model.classifier.weight)
+
+
+@pytest.fixture
+def forms(tmp_path: Path, online: FakeHub, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A saved dataset, and `datasets` on the fake Hub."""
+    monkeypatch.setattr("datasets.config.HF_ENDPOINT", online.url)
+    monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
+    Dataset.from_dict({"words": [["Total"]]}).save_to_disk(str(tmp_path / "forms"))
+    return tmp_path / "forms"
+
+
+def test_new_branches(saved: tuple[Path, Any, Any], forms: Path, api: HfApi, online: FakeHub) -> None:
+    for folder, kind in ((saved[0], "models"), (forms, "datasets")):
+        push(folder, "jane/some", revision="dev", api=api)
+        push(folder, "jane/some", revision="dev", api=api)
+        assert online.repositories[kind, "jane/some"].branches == {"main", "dev"}
+    assert "data/train-00000-of-00001.parquet" in online.repositories["datasets", "jane/some"].files
+
+
+def test_broken_upload_of_a_dataset(forms: Path, api: HfApi, online: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda seconds: None)
+    online.cut_uploads = 1000
+    with pytest.raises(InputError, match="jane/forms broke off.*may hold a part of it.*same command again"):
+        push(forms, "jane/forms", api=api)
+    assert online.repositories["datasets", "jane/forms"].files.keys() == {"README.md"}
 
 
 def test_weights_that_arrived_are_not_sent_twice(saved: tuple[Path, Any, Any], api: HfApi, online: FakeHub) -> None:

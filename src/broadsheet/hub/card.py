@@ -56,7 +56,8 @@ def plain_card(config: dict[str, Any], repo: str) -> str:
     """A card that says what a model is and how to load it, from its config.json."""
     model_type = config.get("model_type", "unknown")
     architecture = (config.get("architectures") or ["Model"])[0]
-    auto_model, pipeline_tag = next(pair for end, pair in _HEADS.items() if architecture.endswith(end))
+    pairs = (pair for end, pair in _HEADS.items() if architecture.endswith(end))
+    auto_model, pipeline_tag = next(pairs, _HEADS["Model"])
     front = {
         "library_name": "transformers",
         "tags": ["broadsheet", model_type, "document-understanding"],

@@ -18,7 +18,7 @@ _HTTP = ("httpx", "httpx2", "httpcore2")
 _LOG_IN = "log in with `hf auth login`, or set HF_TOKEN"
 
 
-def hub_sentence(error: BaseException, repo: str, uploading: bool = False) -> str | None:
+def hub_sentence(error: BaseException, repo: str, uploading: bool = False, at_once: bool = True) -> str | None:
     """
     One sentence about an error that huggingface_hub, or transformers on top of it, raised over `repo`.
 
@@ -26,13 +26,15 @@ def hub_sentence(error: BaseException, repo: str, uploading: bool = False) -> st
         error: the exception; its causes are searched too.
         repo: the repository's name.
         uploading: whether it came up in an upload.
+        at_once: whether that upload is one commit.
 
     Returns:
         The sentence, None where the Hub has nothing to do with it.
     """
     chain = list(_chain(error))
+    state = "the repository is as it was" if at_once else "the repository may hold a part of it"
     for each in chain:
-        if (sentence := _of_answer(each, repo, uploading)) is not None:
+        if (sentence := _of_answer(each, repo, uploading, state)) is not None:
             return sentence
     text = " ".join(str(each) for each in chain)
     if "does not appear to have a file named" in text and "safetensors" in text:
@@ -47,15 +49,15 @@ def hub_sentence(error: BaseException, repo: str, uploading: bool = False) -> st
         reason = str(broken[-1]) or type(broken[-1]).__name__
         if uploading:
             return (
-                f"The upload to {repo} broke off ({reason}); the repository is as it was. Run the same command again: "
+                f"The upload to {repo} broke off ({reason}); {state}. Run the same command again: "
                 "files that arrived whole are not sent twice."
             )
         return f"{repo} cannot be reached ({reason}); check the connection and run the same command again."
     return None
 
 
-def _of_answer(error: BaseException, repo: str, uploading: bool) -> str | None:
-    """The sentence about an error of huggingface_hub itself."""
+def _of_answer(error: BaseException, repo: str, uploading: bool, state: str) -> str | None:
+    """The sentence about an error of huggingface_hub itself; `state`: what an upload leaves."""
     if isinstance(error, OfflineModeIsEnabled):
         return f"{repo} cannot be reached because offline mode is set; unset HF_HUB_OFFLINE, or name a local folder."
     if isinstance(error, LocalTokenNotFoundError):
@@ -81,7 +83,7 @@ def _of_answer(error: BaseException, repo: str, uploading: bool) -> str | None:
     if status == 429:
         return f"The Hub answers too many requests with a pause; wait some minutes, then try {repo} again."
     if status is not None and status != 404:
-        again = "; the repository is as it was" if uploading else ""
+        again = f"; {state}" if uploading else ""
         return f"The Hub answered {status} over {repo} ({_said(error)}){again}; try again later."
     return None
 

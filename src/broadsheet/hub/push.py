@@ -1,4 +1,4 @@
-"""Push a saved model, processor, tokenizer or dataset to the Hub, in one commit."""
+"""Push a saved model, processor, tokenizer or dataset to the Hub."""
 
 import dataclasses
 from pathlib import Path
@@ -47,7 +47,7 @@ def push(
 
     Models go with processor, tokenizer, results and card; a card is written where the folder has none. All arrives in
     one commit: an upload that breaks off leaves the repository as it was. Weights that stand there under other names
-    are removed by the same commit.
+    are removed by the same commit. Only a dataset takes several commits, of which the first brings the card.
 
     Args:
         folder: what `save_pretrained`, `Dataset.save_to_disk` or a training run wrote.
@@ -79,9 +79,7 @@ def push(
         sent["README.md"] = finished_card(folder, repo, member is not None).encode()
     message = message or f"Upload a {contents.kind}"
     try:
-        url = api.create_repo(repo, private=private, exist_ok=True).url
-        if revision is not None:
-            api.create_branch(repo, branch=revision, exist_ok=True)
+        url = _make_repository(repo, "model", private, revision, api)
         operations: list[Any] = [CommitOperationAdd(name, content) for name, content in sent.items()]
         if contents.kind == "model":
             there = api.list_repo_files(repo, revision=revision)
@@ -93,7 +91,15 @@ def push(
         if sentence is None:
             raise
         raise InputError(sentence) from error
-    return Pushed(str(url), contents.kind, sorted(sent), contents.left_out)
+    return Pushed(url, contents.kind, sorted(sent), contents.left_out)
+
+
+def _make_repository(repo: str, kind: str, private: bool | None, revision: str | None, api: HfApi) -> str:
+    """The page of the repository, made with its branch where there is none; a pull request's is there already."""
+    url = api.create_repo(repo, repo_type=kind, private=private, exist_ok=True).url
+    if revision is not None and not revision.startswith("refs/pr/"):
+        api.create_branch(repo, branch=revision, repo_type=kind, exist_ok=True)
+    return str(url)
 
 
 def _push_dataset(
@@ -105,7 +111,7 @@ def _push_dataset(
     token: str | None,
     api: HfApi,
 ) -> Pushed:
-    """`datasets` writes the Parquet files, and the features into the card."""
+    """`datasets` writes the Parquet files, and the features into the card that is there: in later commits."""
     from datasets import load_from_disk
 
     dataset = load_from_disk(str(folder))
@@ -113,7 +119,7 @@ def _push_dataset(
     card = path.read_text(encoding="utf-8") if path.is_file() else dataset_card(dataset, repo)
     check_card(card, str(path))
     try:
-        url = api.create_repo(repo, repo_type="dataset", private=private, exist_ok=True).url
+        url = _make_repository(repo, "dataset", private, revision, api)
         api.upload_file(
             path_or_fileobj=card.encode(),
             path_in_repo="README.md",
@@ -124,9 +130,9 @@ def _push_dataset(
         )
         dataset.push_to_hub(repo, private=private, token=token, revision=revision, commit_message=message)
     except Exception as error:
-        sentence = hub_sentence(error, repo, uploading=True)
+        sentence = hub_sentence(error, repo, uploading=True, at_once=False)
         if sentence is None:
             raise
         raise InputError(sentence) from error
     names = list(dataset) if hasattr(dataset, "keys") else ["train"]
-    return Pushed(str(url), "dataset", [f"split {name}" for name in names], [])
+    return Pushed(url, "dataset", [f"split {name}" for name in names], [])
