@@ -1,6 +1,8 @@
 """What `FieldExtractor.from_pretrained` loads, and what it refuses."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +93,9 @@ def test_a_missing_device_is_told_before_the_model_is_loaded(
     save("skimformer", "ForTokenClassification", tmp_path)
     with pytest.raises(InputError, match=f"no device '{device}' on this machine; choose one of cpu"):
         FieldExtractor.from_pretrained(tmp_path, device=device)
+
+
+def test_the_import_brings_no_training() -> None:
+    code = "import sys, broadsheet.extraction; print([name for name in sys.modules if name == 'broadsheet.training'])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"

@@ -15,7 +15,6 @@ from broadsheet.pipelines.streaming import Job, window_size
 from broadsheet.pipelines.token_classification import DocumentTokenClassificationPipeline
 from broadsheet.tokenization.input_checks import InputError
 from broadsheet.tokenization.merging import TokenClassificationResult
-from broadsheet.training.building import load_processor
 
 
 class _WordPipeline(DocumentTokenClassificationPipeline):
@@ -70,6 +69,8 @@ class FieldExtractor:
         Raises:
             InputError: there is no model, none that labels words, or no such device.
         """
+        from broadsheet.training.building import load_processor
+
         choose_device(kwargs.get("device"))
         exported = os.path.isdir(path) and is_exported(path)
         try:
