@@ -189,3 +189,9 @@ def test_majority_class_on_the_official_samples(tmp_path):
     assert tokens["accuracy"] == pytest.approx(28473 / 39674)
     low, high = result["interval"]["f1"]
     assert low < high
+
+
+def test_words_of_no_class_count_against_precision_alone():
+    report = docbank_token_f1([["O", "title", "title"]], [["O", "title", "O"]], classes=["title"])
+    assert (report["precision"], report["recall"]) == (0.5, 1.0)
+    assert report["accuracy"] == pytest.approx(2 / 3)

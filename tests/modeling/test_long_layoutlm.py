@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from tests.family.spec import assert_close, disturb, gradients, probe_loss
+from tests.modeling.recorded_dropout import record_dropout
 from tests.tokenizers import tiny_tokenizer
 from transformers import (
     BertConfig,
@@ -310,14 +311,7 @@ def test_random_blocks_survive_a_reload(tmp_path: Path) -> None:
 
 def test_blocks_of_both_tables_draw_dropout_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """SW+RAND without global tokens: some blocks attend to all, the others to a few."""
-    drawn = []
-    drop = sparse_attention.drop
-
-    def record(values: torch.Tensor, rate: float, seed: int) -> torch.Tensor:
-        drawn.append(tuple(drop(torch.ones(64), rate, seed).tolist()))
-        return drop(values, rate, seed)
-
-    monkeypatch.setattr(sparse_attention, "drop", record)
+    drawn = record_dropout(monkeypatch)
     monkeypatch.setattr(sparse_attention, "CPU_CHUNK", 1 << 13)
     model = tiny_model("sliding_window_random", 60, attention_probs_dropout_prob=0.5, num_hidden_layers=1).train()
     model(input_ids=torch.randint(5, 60, (1, 900)), bbox=torch.zeros(1, 900, 4, dtype=torch.long))

@@ -4,8 +4,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.modeling.recorded_dropout import record_dropout
 
-from broadsheet.modeling import sparse_attention
 from broadsheet.modeling.skimming_attention import SkimmingPattern, dense_pattern, skimming_attention
 from broadsheet.modeling.skimming_pattern import (
     first_of_equals,
@@ -176,14 +176,7 @@ def test_sparse_dropout_keeps_the_mean_and_follows_the_seed() -> None:
 
 
 def test_no_two_tables_draw_the_same_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = []
-    drop = sparse_attention.drop
-
-    def record(values: torch.Tensor, rate: float, seed: int) -> torch.Tensor:
-        drawn.append(tuple(drop(torch.ones(64), rate, seed).tolist()))
-        return drop(values, rate, seed)
-
-    monkeypatch.setattr(sparse_attention, "drop", record)
+    drawn = record_dropout(monkeypatch)
     generator = torch.Generator().manual_seed(2)
     mask = torch.ones(1, 2, 256, 256, dtype=torch.bool)
     mask[:, :, :128, 9:] = False

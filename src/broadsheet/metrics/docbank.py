@@ -153,7 +153,7 @@ def _check(predictions: Sequence[Sequence[str]], references: Sequence[Sequence[s
                 f"Document {document} has {len(predicted)} predicted but {len(true)} true labels; give one per word."
             )
         for kind, labels in (("predicted", predicted), ("true", true)):
-            for label in set(labels) - known:
+            for label in set(labels) - known - {"O"}:  # of words of no class, in corpora other than DocBank
                 raise InputError(
                     f"Document {document} has the {kind} label {label!r}, which is none of DocBank's "
                     f"{', '.join(sorted(known))}; pass the labels' names, without B- and I-."
