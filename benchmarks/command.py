@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from rich.console import Console
 from rich.status import Status
 from rich.table import Table
 
@@ -25,11 +24,12 @@ from benchmarks.gate import require_green
 from benchmarks.plot import draw
 from benchmarks.report import judge, make_table
 from benchmarks.run import measure
+from broadsheet.consoles import make_console
 from broadsheet.results.environment import describe_environment, today
 from broadsheet.results.record import Record, ResultTable, results_folder, write_record
 from broadsheet.tokenization.input_checks import InputError
 
-console = Console()
+console = make_console()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -209,20 +209,24 @@ def as_funnel(model: PyramidionForConditionalGeneration, stride: int) -> Pyramid
     return model
 
 
+# PoWER's choice: the tokens that received most attention, as they are.
+POWER = {"scorer": "attention", "operator": "hard"}
+
+
 def power_config(lengths: list[int], **overrides: Any) -> PyramidionConfig:
     """
     PoWER with fixed rates: after each layer the tokens that received most attention stay, without gradient to the
     choice. Load a Blockwise checkpoint into it (`from_pretrained(path, config=...)`) and fine-tune for ten epochs.
     """
-    settings = {"encoder_lengths": lengths, "num_hidden_layers": len(lengths), "scorer": "attention"}
-    return PyramidionConfig.shallow(**{**settings, "operator": "hard", **overrides})
+    settings = {**POWER, "encoder_lengths": lengths, "num_hidden_layers": len(lengths)}
+    return PyramidionConfig.shallow(**{**settings, **overrides})
 
 
 def as_power(model: PyramidionForConditionalGeneration, lengths: list[int]) -> PyramidionForConditionalGeneration:
     """A Blockwise as a PoWER with the same weights: as `power_config`."""
     if model.config.encoder_lengths is not None:
         raise ValueError("PoWER starts from a model that does not pool; set encoder_lengths=None.")
-    pooled = {"encoder_lengths": lengths, "scorer": "attention", "operator": "hard"}
-    power = PyramidionForConditionalGeneration(PyramidionConfig(**{**model.config.to_dict(), **pooled}))
+    settings = {**model.config.to_dict(), **POWER, "encoder_lengths": lengths}
+    power = PyramidionForConditionalGeneration(PyramidionConfig(**settings))
     power.load_state_dict(model.state_dict())
     return power

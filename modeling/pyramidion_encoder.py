@@ -113,8 +113,9 @@ class PyramidionEncoder(PyramidionPreTrainedModel):
     def train(self, mode: bool = True) -> "PyramidionEncoder":
         """As usual; scorers that no gradient reaches are frozen, else distributed training waits for them."""
         super().train(mode)
+        operator = OPERATORS[self.config.operator]
         for pooling, k in zip(self.pooling, self.pooled, strict=True):
-            if k is None or not OPERATORS[self.config.operator].teaches_scores:
+            if k is None or not (operator.reads_scores and operator.soft):
                 pooling.requires_grad_(False)
         return self
 

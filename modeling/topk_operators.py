@@ -229,24 +229,24 @@ class Operator(NamedTuple):
         function: see the top of this file.
         lengths: (real entries, k) -> how many of the k are real.
         reads_scores: whether the scores matter.
-        teaches_scores: whether a gradient reaches the scores through the embeddings.
+        soft: whether, where they matter, a gradient reaches them through the embeddings.
     """
 
     function: TopK
     lengths: Callable[[torch.Tensor, int], torch.Tensor] = selected_lengths
     reads_scores: bool = True
-    teaches_scores: bool = True
+    soft: bool = True
 
 
 OPERATORS: dict[str, Operator] = {
     "successive_halving": Operator(successive_halving_topk),
-    "hard": Operator(hard_topk, teaches_scores=False),
+    "hard": Operator(hard_topk, soft=False),
     "iterative": Operator(iterative_topk),
     "lapsum": Operator(lapsum_topk),
-    "index": Operator(index_topk, reads_scores=False, teaches_scores=False),
-    "random": Operator(random_topk, reads_scores=False, teaches_scores=False),
-    "mean": Operator(window_pooling, window_lengths, reads_scores=False, teaches_scores=False),
-    "max": Operator(partial(window_pooling, largest=True), window_lengths, reads_scores=False, teaches_scores=False),
+    "index": Operator(index_topk, reads_scores=False),
+    "random": Operator(random_topk, reads_scores=False),
+    "mean": Operator(window_pooling, window_lengths, reads_scores=False),
+    "max": Operator(partial(window_pooling, largest=True), window_lengths, reads_scores=False),
 }
 
 

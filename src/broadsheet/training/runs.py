@@ -124,6 +124,15 @@ def _is_complete(folder: str) -> bool:
     return os.path.isfile(os.path.join(folder, "model.safetensors"))
 
 
+def any_process(flag: bool, args: TrainingArguments) -> bool:
+    """Whether the flag is set in any of the processes that train, which all ask at the same step."""
+    if args.world_size == 1:
+        return flag
+    flags = torch.tensor([int(flag)], device=args.device)
+    torch.distributed.all_reduce(flags, op=torch.distributed.ReduceOp.MAX)
+    return bool(flags.item())
+
+
 class StopOnSignal(TrainerCallback):
     """
     On Ctrl-C or SIGTERM: finish the step, save a checkpoint, and leave with a sentence that says how to go on.
@@ -166,11 +175,7 @@ class StopOnSignal(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Ask for a checkpoint once a signal has come to any process; one that comes later waits for the next step."""
-        self._stops = self.signal is not None
-        if args.world_size > 1:
-            stops = torch.tensor([int(self._stops)], device=args.device)
-            torch.distributed.all_reduce(stops, op=torch.distributed.ReduceOp.MAX)
-            self._stops = bool(stops.item())
+        self._stops = any_process(self.signal is not None, args)
         if self._stops:
             control.should_save = True
 

@@ -5,11 +5,10 @@ import os
 import time
 from typing import Any
 
-import torch
 from transformers import TrainerCallback
 from transformers.trainer_utils import IntervalStrategy
 
-from broadsheet.training.runs import write_json
+from broadsheet.training.runs import any_process, write_json
 
 
 class EveryFewEpochs(TrainerCallback):
@@ -46,11 +45,7 @@ class TimeLimit(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """To here. The first process whose time is up stops all."""
         self.spent += self.clock() - self._since
-        self.reached = self.spent >= self.seconds
-        if args.world_size > 1:
-            reached = torch.tensor([int(self.reached)], device=args.device)
-            torch.distributed.all_reduce(reached, op=torch.distributed.ReduceOp.MAX)
-            self.reached = bool(reached.item())
+        self.reached = any_process(self.spent >= self.seconds, args)
         if self.reached:
             control.should_training_stop = control.should_save = True
             control.should_evaluate = args.eval_strategy != IntervalStrategy.NO
